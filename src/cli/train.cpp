@@ -240,11 +240,13 @@ int verb_train(const Words& words) {
   // reader that leaves ends it (SIGPIPE), in silence.
   if (!f.print_config && !f.dry_run && !f.dump_plan) outlive_readers();
 
-  const ResumeMode resume = resume_mode(f);  // not below: g++ 12 destroys twice what is made before one that throws
+  // Not below: g++ 12 destroys twice what is made before one that throws.
+  const ResumeMode resume = resume_mode(f);
+  const InitOptions init = init_options(f);
   TrainOptions options{.resume = resume,
                        .reset = f.reset,
                        .init = f.pretrained.empty() ? f.init : f.pretrained,
-                       .init_options = init_options(f),
+                       .init_options = init,
                        .listeners = foreign_listeners()};
   const Path caller = std::filesystem::current_path();
   ConfigSources sources = locate_configs(f.files, &options.warnings);

@@ -42,13 +42,13 @@ def state_dicts_alone_and_in_dictionaries():
     files = {
         "plain.pth": state_dict(),
         "dict.pt": dict(state_dict()),
-        "parameters.pth": {name: called("torch._utils", "_rebuild_parameter", tensor, True, collections.OrderedDict())
+        "parameters.pth": {name: Called("torch._utils", "_rebuild_parameter", tensor, True, collections.OrderedDict())
                            for name, tensor in state_dict().items()},
         "training.tar": {"epoch": 3, "loss": 0.25, "best": None, "big": 1 << 80, "seen": True,
                          "model_state_dict": state_dict(),
                          "optimizer_state_dict": {"state": {0: {"step": 5}}, "param_groups": [{"lr": 0.1}]}},
         "mp_rank_00_model_states.pt": {"module": state_dict(), "buffer_names": [], "ds_version": "0.19.8",
-                                       "param_shapes": [{"fc1.weight": called("torch", "Size", (120, 400))}]},
+                                       "param_shapes": [{"fc1.weight": Called("torch", "Size", (120, 400))}]},
         "wrapped.pth": {"module." + name: tensor for name, tensor in state_dict().items()},
     }
     for name, thing in files.items():
@@ -94,7 +94,7 @@ def what_would_run_code_is_refused_by_its_name():
                 ("torch.storage", "_load_from_bytes"), ("collections", "Counter"), ("torch", "load")]
     for module, name in globals_:
         witness = path("witness")
-        attack = called(module, name, "touch " + witness)
+        attack = Called(module, name, "touch " + witness)
         for thing in (attack, {"state_dict": state_dict(), "extra": attack}, state_dict(**{"fc1.bias": attack})):
             file = torch_save(path("attack.pth"), thing)
             bad(CHECKPOINT, "needs '%s.%s' to be called, and no code of a file is run" % (module, name), "ckpt", "inspect",
@@ -145,6 +145,8 @@ def damaged_and_hostile_archives():
                  b"\x80\x02cos\n", b"\x80\x09N.", b"\xff"):
         torch_archive(path("code.pth"), code)
         refused("code.pth", culprit="code.pth")
+    torch_archive(path("model.pth"), b"\x80\x02ctorch.nn.modules.linear\nLinear\n)\x81.")
+    refused("model.pth", culprit="needs 'torch.nn.modules.linear.Linear' to be called")
 
 
 main()

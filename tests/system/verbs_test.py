@@ -49,10 +49,10 @@ def misspelt_commands_name_the_right_one():
         bad(USAGE, "no verb is called '%s'; did you mean '%s'?" % (word, meant), word)
     bad(USAGE, "'resnet18.yaml' is not a verb; to train with it: cifar-train --config resnet18.yaml", "resnet18.yaml")
     bad(USAGE, "there are train, eval", "xyzzy")
-    for verb, word, meant in [("train", "--confg", "--config"), ("train", "--ouput=x", "--output"),
+    for verb, word, meant in [("train", "--confg", "--config"), ("train", "--ouput", "--output"),
                               ("eval", "--chkpt", "--ckpt"), ("bench", "--windws", "--windows"),
                               ("estimate", "--rank", "--ranks"), ("sweep", "--gird", "--grid")]:
-        bad(USAGE, "did you mean %s?" % meant, verb, word, "1")
+        bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
 
 
 @check

@@ -35,6 +35,7 @@ enum Opcode : uint8_t {
   kEmptyDict = '}',
   kBinFloat = 'G',
   kProto = 0x80,
+  kNewObj = 0x81,
   kTuple1 = 0x85,
   kTuple2 = 0x86,
   kTuple3 = 0x87,
@@ -309,6 +310,10 @@ class PickleMachine {
         const PickleValue args = pop(), function = pop();
         push(called(name_of(as<PickledGlobal>(function)), as<PickleList*>(args)->items));
         break;
+      }
+      case kNewObj: {
+        pop();
+        refuse(name_of(as<PickledGlobal>(pop())));
       }
       case kBuild:  // attributes, such as the _metadata of a state_dict
         pop();

@@ -2,31 +2,24 @@
 import collections
 import io
 import pickle
-import sys
-import types
 import zipfile
 
 _STORAGES = {"F32": "FloatStorage", "F64": "DoubleStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage",
              "I64": "LongStorage", "U8": "ByteStorage"}
 
 
-def _made_up(module, name, kind=None):
-    """What a pickle names `module.name`."""
-    for part in range(1, module.count(".") + 2):
-        known = ".".join(module.split(".")[:part])
-        sys.modules.setdefault(known, types.ModuleType(known))
-    thing = kind or type(name, (), {})
-    thing.__module__, thing.__name__, thing.__qualname__ = module, name, name
-    setattr(sys.modules[module], name, thing)
-    return thing
+class Global:
+    """What a pickle names `module.name`; it need not exist."""
+
+    def __init__(self, module, name):
+        self.module, self.name = module, name
 
 
-def called(module, name, *args):
+class Called:
     """An object that the reader of the pickle makes by calling module.name(*args)."""
-    class Call:
-        def __reduce__(self):
-            return _made_up(module, name, lambda *_: None), args
-    return Call()
+
+    def __init__(self, module, name, *args):
+        self.function, self.args = Global(module, name), args
 
 
 class Tensor:
@@ -41,7 +34,12 @@ class Tensor:
         return step
 
 
-class _Pickler(pickle.Pickler):
+class _Storage:
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class _Pickler(pickle._Pickler):
     def __init__(self, file, storages):
         super().__init__(file, protocol=2, fix_imports=False)
         self.storages = storages
@@ -50,26 +48,28 @@ class _Pickler(pickle.Pickler):
         if not isinstance(thing, _Storage):
             return None
         self.storages.append(thing.tensor.data)
-        storage = _made_up("torch", _STORAGES.get(thing.tensor.dtype, thing.tensor.dtype))
+        storage = Global("torch", _STORAGES.get(thing.tensor.dtype, thing.tensor.dtype))
         return "storage", storage, str(len(self.storages) - 1), "cpu", len(thing.tensor.data)
 
-    def reducer_override(self, thing):
-        if not isinstance(thing, Tensor):
-            return NotImplemented
-        rebuild = _made_up("torch._utils", "_rebuild_tensor_v2", lambda *_: None)
-        return rebuild, (_Storage(thing), thing.first, thing.shape, thing.strides, False, collections.OrderedDict())
+    def save(self, thing, save_persistent_id=True):
+        if isinstance(thing, Global):
+            self.write(pickle.GLOBAL + thing.module.encode() + b"\n" + thing.name.encode() + b"\n")
+        elif isinstance(thing, Called):
+            self.save(thing.function)
+            self.save(tuple(thing.args))
+            self.write(pickle.REDUCE)
+        elif isinstance(thing, Tensor):
+            self.save(Called("torch._utils", "_rebuild_tensor_v2", _Storage(thing), thing.first, thing.shape,
+                             thing.strides, False, collections.OrderedDict()))
+        else:
+            super().save(thing, save_persistent_id)
 
 
-class _Storage:
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-
-def torch_save(path, thing, compression=zipfile.ZIP_STORED, byteorder=b"little", without=()):
-    """`thing`: numbers, texts, containers and Tensors."""
+def torch_save(path, thing, **options):
+    """`thing`: numbers, texts, containers, Tensors and what is Called."""
     code, storages = io.BytesIO(), []
     _Pickler(code, storages).dump(thing)
-    return torch_archive(path, code.getvalue(), storages, compression, byteorder, without)
+    return torch_archive(path, code.getvalue(), storages, **options)
 
 
 def torch_archive(path, code, storages=(), compression=zipfile.ZIP_STORED, byteorder=b"little", without=()):
