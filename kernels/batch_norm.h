@@ -55,8 +55,8 @@ struct BatchNormGradArgs {
 };
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
 /// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
-/// it was. For rows * channels elements, both passes together move 5 times as many without ReLU or with b, otherwise 7
-/// times (with dresidual 7 times, without ReLU 6 times), and the workspace twice. The second pass begins with the rows
+/// it was. With m = rows * channels, both passes together move 5 * m elements without ReLU or with b, otherwise
+/// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. The second pass begins with the rows
 /// that the first read last. Launches three kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 

@@ -206,8 +206,7 @@ void require_own_sweep_files(const Path& out) {
     if (!is_own(out / name, accepts))
       fail(ExitCode::usage, in_quotes((out / name).native()),
            ": this program did not write this file, or it was edited since; a sweep would replace it: move it away, or "
-           "give "
-           "another --output");
+           "give another --output");
 }
 
 }  // namespace ct
