@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::string_view kRemedy = ": use another checkpoint";
 
-struct Stretch {
+struct RowRange {
   int64_t begin, end, of;
 };
 
 /// Reads only what rows_text() writes; nothing for any other text.
-std::optional<Stretch> parse_rows(const std::string& text) {
-  Stretch s{};
+std::optional<RowRange> parse_rows(const std::string& text) {
+  RowRange s{};
   if (std::sscanf(text.c_str(), "%18" SCNd64 ":%18" SCNd64 " of %18" SCNd64, &s.begin, &s.end, &s.of) != 3)
     return std::nullopt;
   if (s.begin < 0 || s.begin > s.end || s.end > s.of || rows_text(s.begin, s.end, s.of) != text) return std::nullopt;
@@ -38,14 +38,14 @@ template <class... Parts>
   fail(ExitCode::checkpoint, in_quotes(file.path().native()), ": tensor ", in_quotes(tensor), " ", parts..., kRemedy);
 }
 
-Stretch stretch_of(const SafetensorsFile& file, const StoredTensor& tensor) {
+RowRange row_range_of(const SafetensorsFile& file, const StoredTensor& tensor) {
   const int64_t rows = rows_of(tensor.shape);
   const auto entry = file.metadata().find(kRowsKey + tensor.name);
   if (entry == file.metadata().end()) return {0, rows, rows};
-  const auto stretch = parse_rows(entry->second);
-  if (!stretch || tensor.shape.empty() || stretch->end - stretch->begin != rows)
+  const auto range = parse_rows(entry->second);
+  if (!range || tensor.shape.empty() || range->end - range->begin != rows)
     refuse(file, tensor.name, "has ", rows, " rows and says that these are ", in_quotes(entry->second));
-  return *stretch;
+  return *range;
 }
 
 }  // namespace
@@ -163,9 +163,9 @@ std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> file
   std::map<std::string, LogicalTensor> by_name;
   for (const SafetensorsFile& file : files)
     for (const StoredTensor& stored : file.tensors()) {
-      const Stretch stretch = stretch_of(file, stored);
+      const RowRange range = row_range_of(file, stored);
       std::vector<int64_t> shape = stored.shape;
-      if (!shape.empty()) shape[0] = stretch.of;
+      if (!shape.empty()) shape[0] = range.of;
       const auto [at, is_new] = by_name.try_emplace(stored.name);
       LogicalTensor& tensor = at->second;
       if (is_new) {
@@ -177,7 +177,7 @@ std::vector<LogicalTensor> logical_tensors(std::span<const SafetensorsFile> file
         refuse(file, stored.name, "is part of ", describe({stored.name, stored.dtype, shape, {}}), ", but in ",
                in_quotes(tensor.pieces.front().file->path().filename().native()), " of ",
                describe({tensor.name, tensor.dtype, tensor.shape, {}}));
-      tensor.pieces.push_back({stretch.begin, stretch.end, &stored, &file});
+      tensor.pieces.push_back({range.begin, range.end, &stored, &file});
     }
   std::vector<LogicalTensor> tensors;
   for (auto& [name, tensor] : by_name) {

@@ -39,7 +39,8 @@ struct DataOptions {
       missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
       remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
     }
-    if (const std::string told = unread_layout(path, find_kind(dataset)); !told.empty()) fail(ExitCode::data, told);
+    if (const std::string layout = unread_layout(path, find_kind(dataset)); !layout.empty())
+      fail(ExitCode::data, layout);
     fail(ExitCode::data, path, ": no ", missing, remedies);
   }
 };

@@ -99,7 +99,7 @@ Fact ucx() { return {"UCX library", ucx_library(), ""}; }
 Fact launcher() {
   try {
     const Launch launch = detect_launch();
-    if (!launch.told()) return {"launcher", "none: train starts its ranks as threads", ""};
+    if (!launch.launched()) return {"launcher", "none: train starts its ranks as threads", ""};
     return {"launcher", str(name(launch.kind), ", rank ", launch.rank, " of ", launch.size), ""};
   } catch (const Error& error) {
     return {"launcher", "unclear", error.what()};
@@ -112,7 +112,7 @@ bool is_folder_here(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-/// What Open MPI's mpirun wants to be told.
+/// What Open MPI's mpirun requires of root.
 std::vector<Fact> mpirun() {
   const auto beside = in_bundle("mpirun"), path = beside ? beside : on_path("mpirun");
   std::vector<Fact> facts = {

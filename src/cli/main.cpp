@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   try {
     ct::watch_output();
     const int code = run({argv + 1, argv + argc});
-    if (code <= 1) flush_output();  // 1: what `ckpt diff` tells is told
+    if (code <= 1) flush_output();  // 1: `ckpt diff` found differences, and printed them
     return code;
   } catch (...) {
     return ct::report_failure(ct::error_in_flight());

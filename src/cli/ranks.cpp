@@ -35,7 +35,7 @@ std::string speaker(const Launch& launch) { return str("rank ", launch.rank, " o
 /// Each host may have a terminal of its own, on which one rank speaks. Rank 0 does on the first host.
 bool speaks_for_host(const Launch& launch) { return launch.rank == 0 || launch.local_rank == 0; }
 
-/// A join that has failed was told by whoever had to tell it.
+/// Ranks could not connect, and the error has been printed.
 struct NotJoined {
   ExitCode code;
 };
@@ -49,7 +49,7 @@ std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision 
                                                              .notice = [](const std::string& text) { warn(text); },
                                                              .give_up = [] { return StopSignals::requested() != 0; }});
     return join_ranks(*ranks, Transport::automatic, {.make_wire = [&] { return make_ucx_wire(*ranks); }});
-  } catch (const ToldError& e) {
+  } catch (const RankZeroError& e) {
     if (speaks_for_host(launch)) print_error(speaker(launch) + e.what());
     throw NotJoined{e.code()};
   } catch (const Error& e) {
@@ -130,7 +130,7 @@ int rank_count(const Config& config, const std::string& asked) {
     return launch.size;
   }
   if (!is_auto) return number;
-  if (launch.told()) return 1;
+  if (launch.launched()) return 1;
   const int places = wants_cuda(config) ? std::max(gpu_count(config), 1) : available_cores();
   return static_cast<int>(auto_ranks(config.batch, places));
 }

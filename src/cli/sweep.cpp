@@ -77,7 +77,7 @@ ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings
 int64_t ranks_of(const Config& config, const SweepFlags& f) {
   require_connection(config, Launch{});
   const bool is_auto = f.ranks.empty() || f.ranks == "auto";
-  if (!is_auto || detect_launch().told()) return rank_count(config, f.ranks);
+  if (!is_auto || detect_launch().launched()) return rank_count(config, f.ranks);
   const int places = wants_cuda(config) ? gpu_count(config) : available_cores();
   return auto_ranks(config.batch, std::max<int64_t>(places / f.parallel, 1));
 }
@@ -144,11 +144,11 @@ int verb_sweep(const Words& words) {
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);
   const int64_t first_seed = load_config(sources, &warnings).seed;
-  auto tell = [&, told = std::set<std::string>()]() mutable {  // what all runs would be warned of, once
+  auto warn_once = [&, warned = std::set<std::string>()]() mutable {  // what all runs would be warned of, once
     for (const std::string& line : warnings)
-      if (told.insert(line).second) warn(line);
+      if (warned.insert(line).second) warn(line);
   };
-  tell();
+  warn_once();
   const std::vector<SweepRun> plan = plan_sweep(f.words, first_seed);
   f.parallel = std::min(f.parallel, static_cast<int64_t>(plan.size()));
   std::vector<SweepOutcome> runs;
@@ -159,7 +159,7 @@ int verb_sweep(const Words& words) {
     const int64_t ranks = ranks_of(config, f);
     batch_sizes(config, ranks);
     if (!f.job.scheduler.empty()) require_gpus_asked_for(f.job, config, ranks);
-    tell();
+    warn_once();
     runs.push_back({.run = run, .config = config, .ranks = ranks, .fingerprint = crc_text(crc32c(to_yaml(config)))});
   }
   const int64_t gpus = gpus_a_run(runs, f.parallel);
@@ -169,7 +169,7 @@ int verb_sweep(const Words& words) {
       require_fitting_host(run);
     else
       warnings = host_warnings(run.config, run.ranks);
-    tell();
+    warn_once();
   }
   if (f.dry_run) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());

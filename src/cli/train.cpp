@@ -256,7 +256,7 @@ int verb_train(const Words& words) {
   if (!f.lr.empty()) set_lr(sources, f.lr);
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
-  if (std::filesystem::current_path() != caller)  // the run tells commands for where the caller is
+  if (std::filesystem::current_path() != caller)  // the run prints commands for the folder of the caller
     options.config.output = absolute_of(options.config.output).string();
   const int ranks = rank_count(options.config, f.ranks);
   require_connection(options.config, detect_launch());

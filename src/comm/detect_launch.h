@@ -20,7 +20,7 @@ struct Launch {
   /// Are there several processes, which are ranks and must connect?
   bool parallel() const { return size > 1; }
   /// Did a launcher start this process? Then the launcher sets the number of ranks, even if it is one.
-  bool told() const { return kind != Kind::none; }
+  bool launched() const { return kind != Kind::none; }
 };
 
 /// The launcher for messages, such as "mpirun (Open MPI)".

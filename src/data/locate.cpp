@@ -37,9 +37,9 @@ DataSource locate_named(const DataKind& kind, const fs::path& path, const Locate
     return *locate_kind(kind, path, options);
   } catch (const Error& missing) {
     if (missing.code() != ExitCode::data || kind.find(path)) throw;
-    const std::string told = unread_layout(path, &kind, options.evaluated);
-    if (told.empty()) throw;
-    fail(ExitCode::data, told);
+    const std::string layout = unread_layout(path, &kind, options.evaluated);
+    if (layout.empty()) throw;
+    fail(ExitCode::data, layout);
   }
 }
 
@@ -49,7 +49,7 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
   const bool there = made.find(path).has_value(), shipped = is_shipped_folder(path);
   if (shipped && (there || is_vacant(path, made.folder))) return;
   constexpr std::string_view kOtherwise = ", or set data.dataset: synthetic for the built-in set";
-  if (const std::string told = unread_layout(path); !told.empty()) fail(ExitCode::data, told, kOtherwise);
+  if (const std::string layout = unread_layout(path); !layout.empty()) fail(ExitCode::data, layout, kOtherwise);
   if (there) return;
   std::vector<std::string> folders;
   for (const DataKind& kind : data_kinds())
@@ -124,7 +124,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
     if (auto source = locate_kind(kind, path, options)) return *std::move(source);
   }
   if (!folder) {
-    if (const std::string told = unread_file(path); !told.empty()) fail(ExitCode::data, told);
+    if (const std::string layout = unread_file(path); !layout.empty()) fail(ExitCode::data, layout);
     const DataKind* wanted = find_kind(dataset, kinds);
     fail(ExitCode::data, path.string(), ": not a folder; ", options.evaluated ? "--data" : "data.path",
          " must be the folder that contains ", shown_folder(wanted != nullptr ? *wanted : data_kinds().front()));

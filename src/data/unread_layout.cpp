@@ -69,7 +69,7 @@ class Layout {
   }
 
   /// See unread_layout(). An archive last: what it held may lie beside it by now.
-  std::string told(int levels) const {
+  std::string description(int levels) const {
     const std::string text = set(levels);
     return text.empty() ? file(levels) : text;
   }
@@ -253,7 +253,7 @@ std::string unread_file(const fs::path& path) {
 std::string unread_layout(const fs::path& path, const DataKind* wanted, std::optional<Split> evaluated) {
   const PathKind kind = kind_of(path, ExitCode::data);
   if (kind == PathKind::file) return unread_file(path);
-  return kind == PathKind::folder ? Layout(path, wanted, evaluated).told(kLevels) : "";
+  return kind == PathKind::folder ? Layout(path, wanted, evaluated).description(kLevels) : "";
 }
 
 bool is_one_split(const fs::path& path) {

@@ -80,7 +80,7 @@ ElasticBatch best_batch(const Elasticity& keys, int64_t most_images, int64_t lea
 }
 
 /// For these ranks alone: the largest, or smallest, that some micro-batch allows.
-int64_t batch_of_strangers(const Elasticity& keys, int64_t ranks) {
+int64_t batch_of_other_ranks(const Elasticity& keys, int64_t ranks) {
   std::vector<int64_t> batches;
   for (const int64_t micro : keys.micro_batch_sizes)
     batches.push_back(keys.max_train_batch_size / (micro * ranks) * micro * ranks);
@@ -123,7 +123,7 @@ ElasticSizes elastic_sizes(const Elasticity& keys, int64_t ranks) {
   if (!fits && !by_nodes(keys))
     fail(ExitCode::usage, "World size (", ranks,
          ") is not valid with the current list of valid GPU counts: ", list_text(batch.ranks));
-  const int64_t train = fits ? batch.train : batch_of_strangers(keys, ranks);
+  const int64_t train = fits ? batch.train : batch_of_other_ranks(keys, ranks);
   std::vector<int64_t> sizes = keys.micro_batch_sizes;
   std::ranges::sort(sizes, std::greater<>());
   for (const int64_t micro : sizes)

@@ -504,10 +504,11 @@ std::string what_of(const CommOp& op) {
 /// Tells `exchanged` of each launch, if it is there.
 BoundProgram::Launch BoundProgram::timed(Launch launch, const CommOp& op) const {
   if (!exchanged_) return launch;
-  const Exchange told{.name = std::string(name_of(Op{op})), .what = what_of(op), .bytes = message_bytes(program_, op)};
-  return [this, launch = std::move(launch), told] {
+  const Exchange described{
+      .name = std::string(name_of(Op{op})), .what = what_of(op), .bytes = message_bytes(program_, op)};
+  return [this, launch = std::move(launch), described] {
     if (!backend_.is_host()) backend_.wait();  // what it exchanges is computed first
-    Exchange exchange = told;
+    Exchange exchange = described;
     exchange.seconds = seconds_of([&] {
       launch();
       if (!backend_.is_host()) backend_.wait();

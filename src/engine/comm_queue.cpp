@@ -67,7 +67,7 @@ void CommQueue::work(const std::function<void()>& enter) {
     if (!failed_.load(std::memory_order_relaxed)) {
       try {
         (*queue_[static_cast<size_t>(next) % queue_.size()])();
-      } catch (...) {  // the computing thread, which waits for it, is told
+      } catch (...) {  // the computing thread, which waits for it, gets the error
         error_ = std::current_exception();
         failed_.store(true, std::memory_order_release);
       }

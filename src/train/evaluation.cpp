@@ -116,7 +116,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
   const auto classes = static_cast<size_t>(images.set().classes());
   Evaluation result{.split = std::move(split)};
-  std::optional<Error> damaged;  // what this rank met, which all of them are told when all are done
+  std::optional<Error> damaged;  // found by this rank; all ranks get it when all are done
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.heartbeat().advance(Phase::evaluation);

@@ -66,12 +66,12 @@ void Trainer::train_step() {
   ++state_.batch;
   state_.samples += session_.batch().train;
   diagnostics_->after_step();
-  const bool told = reports_->after_step();
+  const bool printed = reports_->after_step();
   if (state_.batch == session_.steps_per_epoch()) {
     ++state_.epoch;
     state_.batch = 0;
   }
-  if (told || saver_->due() || state_.step == total_steps_ || state_.step % session_.engine().look_interval() == 0)
+  if (printed || saver_->due() || state_.step == total_steps_ || state_.step % session_.engine().look_interval() == 0)
     look_for_skips();
   // Replicas are compared: silent damage to one rank's memory would spread through the gradients.
   const int64_t interval = config_.communication.check_interval;
@@ -303,7 +303,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
 std::string Trainer::open_folder() {
   // What was left open is recorded, for a resume to compare.
   config_.data.dataset = session_.data().source.kind->key;
-  const bool known = !optim::doubt_of(config_.scheduler).empty();  // told with the configuration
+  const bool known = !optim::doubt_of(config_.scheduler).empty();  // printed with the configuration
   optim::fit_run(config_.scheduler, session_.total_steps());
   if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
     log_.warn("scheduler.params." + doubt);

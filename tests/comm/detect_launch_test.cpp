@@ -66,9 +66,9 @@ TEST(Launch, AnAllocationIsNoLauncher) {
 
 TEST(Launch, AStepOfOneTaskUnlessItIsAShell) {
   Variables step = {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
-  EXPECT_TRUE(detect(step).told());
+  EXPECT_TRUE(detect(step).launched());
   step["SLURM_PTY_PORT"] = "4711";
-  EXPECT_FALSE(detect(step).told());
+  EXPECT_FALSE(detect(step).launched());
 }
 
 TEST(Launch, Srun) {

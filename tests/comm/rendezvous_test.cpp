@@ -63,7 +63,7 @@ class Ranks {
                                   },
                               .give_up = [&] { return give_up.load(); }});
         if (body) body(meeting);
-      } catch (const ToldError& error) {
+      } catch (const RankZeroError& error) {
         end = "told " + std::to_string(static_cast<int>(error.code())) + ": " + error.what();
       } catch (const Error& error) {
         end = std::to_string(static_cast<int>(error.code())) + ": " + error.what();

@@ -14,7 +14,7 @@ namespace {
 
 void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
 
-/// Of Slurm's variables, and of the options: how many ranks, on how many nodes; 0: not told.
+/// Of Slurm's variables, and of the options: how many ranks, on how many nodes; 0: not given.
 struct Tasks {
   int64_t all = 0, nodes = 0, a_node = 0;
 };

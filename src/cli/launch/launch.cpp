@@ -30,7 +30,7 @@
 namespace ct {
 namespace {
 
-enum class Way : uint8_t { mpirun, srun, by_itself };
+enum class Starter : uint8_t { mpirun, srun, by_itself };
 
 void note(const std::string& text) { std::fprintf(stderr, "launch: %s\n", printable(text).c_str()); }
 
@@ -39,20 +39,20 @@ std::string mpirun_path() {
   return path ? path->string() : on_path("mpirun") ? "mpirun" : "";
 }
 
-Way way_of(const LaunchFlags& flags, const Resources& resources) {
+Starter starter_of(const LaunchFlags& flags, const Resources& resources) {
   const std::string launcher = lower_case(flags.launcher);
   if (launcher == "mvapich" || launcher == "mpich" || launcher == "impi")
     fail(ExitCode::usage, "--launcher ", launcher, " is not supported by this version: use openmpi or slurm");
   if (launcher != "openmpi" && launcher != "slurm" && launcher != "pdsh")
     fail(ExitCode::usage, "--launcher ", in_quotes(flags.launcher), ": give openmpi, slurm or pdsh");
-  if (flags.no_ssh) return Way::by_itself;
-  if (launcher == "slurm") return Way::srun;
+  if (flags.no_ssh) return Starter::by_itself;
+  if (launcher == "slurm") return Starter::srun;
   if (launcher == "pdsh") note("--launcher pdsh: mpirun replaces pdsh");
   const std::string lacks = !built_with_mpi()       ? "this program was built without MPI"
                             : mpirun_path().empty() ? "there is no mpirun on PATH"
                                                     : "";
-  if (lacks.empty()) return Way::mpirun;
-  if (resources.here) return Way::by_itself;
+  if (lacks.empty()) return Starter::mpirun;
+  if (resources.here) return Starter::by_itself;
   fail(ExitCode::usage, lacks,
        ", so other hosts cannot be reached: run the same command on each of them with --no_ssh ",
        "--node_rank N --master_addr ADDRESS");
@@ -106,7 +106,7 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
     exports[kLogVariable] = (Path(flags.rank_log) / local_time(std::time(nullptr), "%Y%m%d%H%M%S")).string();
 }
 
-/// The exit code of a program that is told nothing and says nothing; -1: it could not be started.
+/// The exit code of a program without input and output; -1: it could not be started.
 int run_quietly(const std::vector<std::string>& words) {
   const ExecWords program(words);
   const pid_t child = fork();
@@ -213,27 +213,27 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
       notes);
   ranks.exports = exports_of_launch(environ);
   for (const std::string& text : notes) note(text);
-  const Way way = way_of(flags, ranks.resources);
+  const Starter starter = starter_of(flags, ranks.resources);
   ranks.program.insert(ranks.program.begin(), own_program().string());
   add_places(flags, ranks.resources, ranks.exports);
-  if (way != Way::by_itself && (!flags.master_addr.empty() || flags.master_port))
+  if (starter != Starter::by_itself && (!flags.master_addr.empty() || flags.master_port))
     note("--master_addr and --master_port are left out: mpirun and srun connect the ranks");
-  if (way != Way::by_itself && flags.node_rank >= 0)
+  if (starter != Starter::by_itself && flags.node_rank >= 0)
     note("--node_rank is left out: without --no_ssh this command starts the ranks of all hosts");
 
   Command command;
-  switch (way) {
-    case Way::by_itself: {
+  switch (starter) {
+    case Starter::by_itself: {
       const LocalRanks here = local_ranks(flags, ranks);
       if (flags.dry_run) return print_local(here), 0;
       if (flags.save_pid) save_pid();
       return run_local_ranks(here);
     }
-    case Way::srun:
+    case Starter::srun:
       require_files_for_ranks(program);
       command = srun_command(flags, ranks, own_environment());
       break;
-    case Way::mpirun:
+    case Starter::mpirun:
       require_files_for_ranks(program);
       command = mpirun_command(mpirun_path(), flags, ranks);
       if (!flags.dry_run) require_ssh(flags, ranks.resources);

@@ -13,7 +13,7 @@ constexpr const char* kGroup = "Launching";
 
 bool is_launch_option(const CLI::Option& option) { return option.get_group() == kGroup; }
 
-/// DeepSpeed's launcher's, that are told by name what becomes of them.
+/// Options of DeepSpeed's launcher that are accepted without effect, or refused by name.
 constexpr const char *kAccepted[] = {"--no_python", "--no_local_rank"},
                      *kRefused[] = {"--module", "--autotuning", "--elastic_training", "--min_elastic_nodes",
                                     "--max_elastic_nodes"};

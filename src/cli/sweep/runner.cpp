@@ -205,7 +205,7 @@ void SweepRunner::run_all() {
     if (const auto child = children_.poll()) {
       ended(*child);
     } else if (!stopping && next < runs_.size() && (runs_[next].result || processes_[next].code != 0)) {
-      tell(next, runs_[next].result ? "is done" : "has diverged before");
+      report(next, runs_[next].result ? "is done" : "has diverged before");
       ++next;
     } else if (!stopping && next < runs_.size() && !free_places_.empty()) {
       start(next);
@@ -235,14 +235,14 @@ void SweepRunner::start(size_t number) {
     if (e.code() != ExitCode::io) throw;
     processes_[number].code = static_cast<int>(e.code());
     processes_[number].problem = e.what();
-    return tell(number, str("cannot begin: ", e.what()));
+    return report(number, str("cannot begin: ", e.what()));
   }
   free_places_.pop_front();
   const double now = since_1970(std::chrono::system_clock::now());
   on_own_files([&] {
     records_->append(Json{{"event", "begin"}, {"run", runs_[number].run.folder()}, {"time", now}}.dump());
   });
-  tell(number, "begins");
+  report(number, "begins");
 }
 
 void SweepRunner::ended(const Children::Ended& child) {
@@ -259,16 +259,16 @@ void SweepRunner::ended(const Children::Ended& child) {
   if (outcome.result) {
     outcome.finished = local_time(std::time(nullptr));
     const std::string text = fmt::format("accuracy {:.2f} %, ", 100 * outcome.result->kept.accuracy);
-    tell(child.number, text + duration(outcome.seconds));
+    report(child.number, text + duration(outcome.seconds));
   } else if (process.code == kStopped) {
-    tell(child.number, "stopped, its checkpoint is good");
+    report(child.number, "stopped, its checkpoint is good");
   } else {
-    tell(child.number, str("failed with exit code ", process.code, last_error(child.number)));
+    report(child.number, str("failed with exit code ", process.code, last_error(child.number)));
   }
   write_results();
 }
 
-void SweepRunner::tell(size_t number, const std::string& what) {
+void SweepRunner::report(size_t number, const std::string& what) {
   console_.note(str("[", number + 1, "/", runs_.size(), "] ", runs_[number].run.text(/*with_seed=*/true), ": ", what));
 }
 
@@ -281,7 +281,7 @@ void SweepRunner::write_results() {
   write(kSweepPlot, sealed_sweep_file(plot_text(runs_), "<!-- ", " -->"));
 }
 
-/// What fails of it is told once, and in the end: no reason to end the runs.
+/// A failure is reported once, at the end: it does not end the runs.
 void SweepRunner::on_own_files(const std::function<void()>& read_or_write) {
   try {
     read_or_write();

@@ -56,7 +56,7 @@ class SweepRunner {
   std::vector<std::string> words_of(size_t number) const;
   void start(size_t number);
   void ended(const Children::Ended& child);
-  void tell(size_t number, const std::string& what);
+  void report(size_t number, const std::string& what);
   void write_results();
   void on_own_files(const std::function<void()>& read_or_write);
   void require_success();

@@ -342,7 +342,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
   if (!reply)
     fail(ExitCode::peer, me, ": rank 0 at ", text_of(at),
          " was lost before all ranks had connected: start the same command again");
-  if (reply->verdict != Reply::begin) throw ToldError(static_cast<ExitCode>(reply->code), get(reply->text));
+  if (reply->verdict != Reply::begin) throw RankZeroError(static_cast<ExitCode>(reply->code), get(reply->text));
   Star star{std::vector<Connection>(static_cast<size_t>(size)), {"rank 0 at " + text_of(at)}};
   star.to[0] = std::move(line);
   return star;

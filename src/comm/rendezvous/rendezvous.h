@@ -26,7 +26,7 @@ struct RendezvousOptions {
 };
 
 /// An error that rank 0 has sent to this rank. Rank 0 and one rank of every other host print it.
-class ToldError : public Error {
+class RankZeroError : public Error {
  public:
   using Error::Error;
 };
@@ -62,8 +62,8 @@ class Listener {
   int size_, fd_;
 };
 
-/// Returns when all ranks have connected. Throws the error of accept_ranks() on rank 0 as ToldError; Error(usage) if
-/// another job listens at the endpoint; Error(peer) if no process listens in time, or if rank 0 is lost.
+/// Returns when all ranks have connected. Throws the error of accept_ranks() on rank 0 as RankZeroError; Error(usage)
+/// if another job listens at the endpoint; Error(peer) if no process listens in time, or if rank 0 is lost.
 Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousOptions& options);
 
 /// Connects ranks that already share a Bootstrap in a star. Throws the same Error(peer) on all of them.

@@ -31,7 +31,7 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 /// How far a typing error may lie from the word that was meant.
 size_t tolerance(const std::string& word) { return std::max<size_t>(1, word.size() / 3); }
 
-/// What others call a key of ours, where no likeness tells: by its last part, or by the whole of it.
+/// What others call a key of ours, where the spelling does not show it: by its last part, or by the whole of it.
 constexpr std::pair<std::string_view, std::string_view> kOthersNames[] = {
     {"learning_rate", "optimizer.params.lr"},
     {"max_grad_norm", "gradient_clipping"},

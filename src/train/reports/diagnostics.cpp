@@ -10,13 +10,13 @@
 
 namespace ct {
 
-void Diagnostics::tell(const std::vector<std::string>& lines) {
+void Diagnostics::print(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) run_.log.note(line);
 }
 
 void Diagnostics::start() {
   const Config& config = run_.config;
-  if (config.dump_state) tell(state_dump(config, run_.session.comm().size()));
+  if (config.dump_state) print(state_dump(config, run_.session.comm().size()));
   if (config.memory_breakdown && run_.log.console().speaks()) {
     run_.log.note(memory_line("planned", planned_memory(run_.session, config)));
     report_memory("before training");
@@ -45,12 +45,12 @@ void Diagnostics::after_step() {
   }
   if (first_ && run_.config.memory_breakdown) report_memory(str("after step ", run_.state.step));
   first_ = false;
-  tell(comms_.take_lines());
+  print(comms_.take_lines());
 }
 
 void Diagnostics::after_evaluation() {
   if (run_.config.memory_breakdown) report_memory(str("after the evaluation of step ", run_.state.step));
-  tell(comms_.take_lines());
+  print(comms_.take_lines());
 }
 
 void Diagnostics::end() {
@@ -60,8 +60,8 @@ void Diagnostics::end() {
   if (config.flops_profiler.enabled && !profiled_ && run_.state.step <= config.flops_profiler.profile_step)
     run_.log.note(str("flops_profiler: the run ended before step ", config.flops_profiler.profile_step + 1,
                       ", so nothing was profiled"));
-  tell(comms_.take_lines());
-  if (config.comms_logger.enabled && comms_.doubt().empty()) tell(comms_.table());
+  print(comms_.take_lines());
+  if (config.comms_logger.enabled && comms_.doubt().empty()) print(comms_.table());
 }
 
 void Diagnostics::report_memory(const std::string& when) {
@@ -78,7 +78,7 @@ void Diagnostics::report_profile(double seconds) {
                                                   .images = batch.train,
                                                   .images_of_rank = batch.micro * batch.accumulation,
                                                   .seconds = seconds});
-  if (!keeps_in_file(lines)) tell(lines);
+  if (!keeps_in_file(lines)) print(lines);
 }
 
 /// Writes flops_profiler.output_file. False: there is none, or it cannot be, which training does not end for; a file

@@ -30,7 +30,7 @@ class Diagnostics {
   void end();
 
  private:
-  void tell(const std::vector<std::string>& lines);
+  void print(const std::vector<std::string>& lines);
   void report_memory(const std::string& when);
   void report_profile(double seconds);
   bool keeps_in_file(const std::vector<std::string>& lines);

@@ -184,8 +184,8 @@ Path RunFolder::newest_finite() const {
 
 std::string RunFolder::news_of_not_finite(int64_t step) {
   const std::string text = not_finite_text(store_->manifest(step).not_finite);
-  const bool told = std::exchange(not_finite_told_, !text.empty());
-  if (text.empty() || told) return "";
+  const bool reported = std::exchange(not_finite_reported_, !text.empty());
+  if (text.empty() || reported) return "";
   const auto finite = store_->newest_finite(step);
   return str("the checkpoint of step ", step, " is saved, but ", text,
              finite ? str("; the newest finite one, that of step ", *finite, ", stays") : "");
@@ -194,7 +194,7 @@ std::string RunFolder::news_of_not_finite(int64_t step) {
 void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& console) {
   const std::string text = not_finite_text(checkpoint.manifest.not_finite);
   if (text.empty()) return;
-  not_finite_told_ = true;
+  not_finite_reported_ = true;
   const Store source(files_, resume_from_.parent_path(), {});
   const auto finite = source.newest_finite();
   console.note(str(

@@ -78,7 +78,7 @@ class RunFolder {
   std::optional<Provenance> resumed_;
   std::optional<Config> resumed_config_;
   RunIdentity identity_;
-  bool not_finite_told_ = false;
+  bool not_finite_reported_ = false;
   std::unique_ptr<Store> store_;
 };
 

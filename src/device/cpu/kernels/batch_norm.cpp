@@ -136,7 +136,7 @@ HWY_INLINE void forward(const BatchNormArgs<T>& a) {
 }
 
 /// Where gradients pass the ReLU: everywhere, as there was none; where y > 0; where what y was computed from says so.
-enum class Mask : uint8_t { none, from_y, again };
+enum class Mask : uint8_t { none, from_y, recomputed };
 
 template <Mask M, bool Residual, class T>
 HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
@@ -145,13 +145,13 @@ HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
   const auto gradient = [&](auto dv, int64_t at, int64_t c, auto centred) CT_UNROLLED {
     auto g = load(dv, a.dy + at);
     if constexpr (M == Mask::from_y) g = hn::IfThenZeroElse(hn::Le(load(dv, a.y + at), hn::Zero(dv)), g);
-    if constexpr (M == Mask::again) {  // y as result_pass() computes it, to the bit
+    if constexpr (M == Mask::recomputed) {  // y as result_pass() computes it, to the bit
       const auto y = hn::MulAdd(centred, hn::LoadU(dv, sums.scale + c), hn::LoadU(dv, a.b + c));
       g = hn::IfThenZeroElse(hn::Le(y, hn::Zero(dv)), g);
     }
     return g;
   };
-  if constexpr (M == Mask::again)
+  if constexpr (M == Mask::recomputed)
     for (int64_t c = 0; c < s.channels; ++c) sums.scale[c] = scale_of(a.w[c], a.var[c], s.eps);
   sums_over_rows(s, sums, [&](auto dv, int64_t at, int64_t c, auto& sum, auto& products) CT_UNROLLED {
     const auto x = hn::Sub(load(dv, a.x + at), hn::LoadU(dv, a.mean + c));
@@ -201,7 +201,7 @@ HWY_INLINE void backward(const BatchNormGradArgs<T>& a) {
   if (a.dresidual != nullptr)
     return a.y != nullptr ? grad_passes<Mask::from_y, true>(a) : grad_passes<Mask::none, true>(a);
   if (a.y == nullptr) return grad_passes<Mask::none, false>(a);
-  return a.b != nullptr ? grad_passes<Mask::again, false>(a) : grad_passes<Mask::from_y, false>(a);
+  return a.b != nullptr ? grad_passes<Mask::recomputed, false>(a) : grad_passes<Mask::from_y, false>(a);
 }
 
 CT_TYPED_TARGET(Forward, forward, BatchNormArgs)
