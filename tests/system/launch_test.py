@@ -147,6 +147,14 @@ def mistakes_have_deepspeeds_words():
 
 
 @check
+def root_is_refused_in_one_line():
+    if os.geteuid() != 0:
+        raise Skip("only root is refused")
+    fails(USAGE, launch("--num_gpus", "2", env={"OMPI_ALLOW_RUN_AS_ROOT": None, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": None}),
+          "mpirun refuses to run as root")
+
+
+@check
 def given_files_must_exist():
     for option in (["-H", path("nowhere")], ["--hostfile", "nowhere"], ["-H", ""]):
         fails(USAGE, launch("--dry-run", "--num_gpus", "1", *option), "Unable to find hostfile '%s'" % option[1])

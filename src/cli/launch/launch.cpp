@@ -106,6 +106,19 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
     exports[kLogVariable] = (Path(flags.rank_log) / local_time(std::time(nullptr), "%Y%m%d%H%M%S")).string();
 }
 
+/// Open MPI's mpirun refuses root, in many lines, unless both variables or its option are given.
+void require_leave_of_root(const LaunchFlags& flags) {
+  if (flags.launcher_args.find("--allow-run-as-root") != std::string::npos) return;
+  const auto is_set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && std::string_view(value) == "1";
+  };
+  if (geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")))
+    fail(ExitCode::usage,
+         "mpirun refuses to run as root: start as another user, or export OMPI_ALLOW_RUN_AS_ROOT=1 "
+         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+}
+
 /// The exit code of a program without input and output; -1: it could not be started.
 int run_quietly(const std::vector<std::string>& words) {
   const ExecWords program(words);
@@ -236,7 +249,10 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
     case Starter::mpirun:
       require_files_for_ranks(program);
       command = mpirun_command(mpirun_path(), flags, ranks);
-      if (!flags.dry_run) require_ssh(flags, ranks.resources);
+      if (!flags.dry_run) {
+        require_leave_of_root(flags);
+        require_ssh(flags, ranks.resources);
+      }
       break;
   }
   if (flags.dry_run) return std::printf("%s\n", text_of(command).c_str()), 0;
