@@ -152,7 +152,7 @@ def damaged_pictures_are_named_or_counted():
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
     expect("1 damaged test image is left out" in done.stderr, done.stderr)
     fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--on-corrupt", "error"), val_picture,
-          "neither a JPEG nor a PNG", "--on-corrupt skip")
+          "not a JPEG, PNG, WebP or PPM", "--on-corrupt skip")
     told = os.path.join(path("skip-1"), "told.yaml")
     damage(told, b"data: {on_corrupt: error}\n")
     fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--config", told), val_picture)
@@ -170,7 +170,7 @@ def damaged_pictures_are_named_or_counted():
     line = fails(DATA, train(path("refused"), settings(train_picture, data__dataset="image_folder"), expecting=DATA, config=LINEAR),
                  "not a folder", "train/ and val/")
     expect("//" not in line, line)
-    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG", "val/cow/p98.png", "empty",
+    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "not a JPEG, PNG, WebP or PPM", "val/cow/p98.png", "empty",
                  "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)
     expect_equal(verified.stdout.count(".png"), 4, verified.stdout)
