@@ -12,17 +12,16 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "checkpoint/store.h"
+#include "cli/answer_report.h"
 #include "cli/config_lookup.h"
+#include "cli/csv_table.h"
 #include "cli/foreign.h"
+#include "cli/trained_network.h"
 #include "cli/verbs.h"
-#include "cli/weight_set.h"
-#include "comm/host/threads.h"
 #include "data/description.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/unread_layout.h"
 #include "metrics/console.h"
-#include "model/models.h"
 #include "train/config/foreign.h"
 #include "train/evaluation.h"
 #include "train/setup.h"
@@ -126,17 +125,6 @@ std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
   return set;
 }
 
-/// What layers compute with: `word` of --dtype, or as the run did. Error(usage) where this device does not.
-DType dtype_of(const std::string& word, const WeightsInfo& info, const std::string& checkpoint,
-               const Backend& backend) {
-  const std::string name = word.empty() ? info.compute : word;
-  const DType type = name == "bf16" ? DType::bf16 : name == "fp16" || name == "f16" ? DType::f16 : DType::f32;
-  if (const std::string problem = backend.problem_with(type); !problem.empty())
-    fail(ExitCode::usage, word.empty() ? in_quotes(checkpoint) + " was computed with in " : "--dtype ", name, ": ",
-         problem, "; use --dtype fp32");
-  return type;
-}
-
 /// "Test loss = 0.3985...", "Test accuracy: 84.16%", in as many digits as metrics.jsonl has.
 void print_figures(const Evaluation& result, Console& console) {
   std::string split = result.split;
@@ -149,7 +137,8 @@ void print_figures(const Evaluation& result, Console& console) {
 
 bool has_top5(const Evaluation& result) { return result.classes.size() > 5; }
 
-void print_text(const Evaluation& result, const WeightsInfo& info, const std::string& checkpoint, Console& console) {
+void print_text(const Evaluation& result, const WeightsInfo& info, const std::string& checkpoint,
+                const AnswerReport* report, Console& console) {
   console.note(fmt::format("{}: {}, step {}, {} {} images; loss {:.4f}, accuracy {:.2f} %", printable(checkpoint),
                            info.model.name, info.step, info.dataset, result.split, result.loss,
                            100 * result.accuracy()));
@@ -160,48 +149,57 @@ void print_text(const Evaluation& result, const WeightsInfo& info, const std::st
     console.data(fmt::format("Top-5 accuracy: {:.2f} %",
                              100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images)));
   for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
+  if (report != nullptr)
+    for (const std::string& line : report->lines()) console.data(line);
 }
 
-void print_json(const Evaluation& result, const WeightsInfo& info, WeightSet set) {
+void print_json(const Evaluation& result, const WeightsInfo& info, WeightSet set, const AnswerReport* report) {
   Json record = {{"event", "eval"}, {"step", info.step}};
   record.update(result.to_json(has_top5(result)));
   if (set == WeightSet::ema) record["weights"] = "ema";
+  if (report != nullptr) report->add_to(record);
   std::printf("%s\n", record.dump().c_str());
-}
-
-/// The weights in the form that layers compute with, in the device's memory.
-Memory params_of(const SafetensorsFile& file, WeightSet set, const Graph& graph, Backend& backend) {
-  const FlatLayout flat = flatten_parameters(graph);
-  Memory params = backend.allocate(static_cast<size_t>(flat.compute_bytes));
-  const Memory host = backend.allocate_host(params.bytes());
-  load_compute_weights(file, set, graph, flat, host.data());
-  backend.copy(params.data(), host.data(), params.bytes());
-  backend.wait();
-  return params;
-}
-
-constexpr const char* kDivergedRemedy =
-    ": training had diverged; use an earlier checkpoint (cifar-train ckpt ls RUN), or train again at a lower rate";
-
-void require_finite_loss(const Evaluation& result, const std::string& checkpoint) {
-  if (!std::isfinite(result.loss))
-    fail(ExitCode::diverged, in_quotes(checkpoint), ": the loss on the ", result.split,
-         " images is not finite, though all weights are", kDivergedRemedy);
 }
 
 struct EvalFlags {
   std::string checkpoint, config, env;
+  std::string data, split = "test";        // data: empty: the run's
   int64_t batch_size = 0, max_images = 0;  // 0: the run's; all
   std::string on_corrupt;                  // empty: as the run did
-  CLI::Option *checkpoint_given, *batch_size_given, *max_images_given, *cuda_path_given;
+  std::string confusion, predictions;      // files; empty: none
+  bool temperature = false, json = false, quiet = false;
+  CLI::Option *checkpoint_given, *batch_size_given, *max_images_given;
 };
 
+void add_options(CLI::App& app, EvalFlags& f) {
+  f.checkpoint_given =
+      app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
+  app.add_option("--config", f.config,
+                 "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
+  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
+  app.add_option("--data", f.data, "folder of the images (default: the run's)");
+  app.add_option("--split", f.split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
+  f.batch_size_given =
+      app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
+          ->check(CLI::Range(int64_t{1}, int64_t{100000}));
+  f.max_images_given =
+      app.add_option("--max-images", f.max_images, "evaluate the first N images only; 0: all")->check(count_problem);
+  app.add_option("--on-corrupt", f.on_corrupt, "error | skip: the reaction to a damaged image (default: the run's)")
+      ->check(CLI::IsMember(words_of(OnCorrupt{})));
+  app.add_option("--confusion", f.confusion, "a CSV file to write: images by true class and answered class");
+  app.add_option("--predictions", f.predictions, "a CSV file to write: the answer for each image");
+  app.add_flag("--temperature", f.temperature,
+               "fit the temperature of the probabilities on the run's validation images");
+  app.add_flag("--json", f.json, "one JSON object instead of text");
+  app.add_flag("-q,--quiet", f.quiet, "print results only");
+}
+
 /// What the files of a job say where options do not.
-void take_files(EvalFlags& f, Config& config, Console& console) {
+void take_files(EvalFlags& f, NetworkOptions& network, Console& console) {
   std::vector<std::string> warnings;
   const JobEnvironment job = enter_job(f.env, &warnings);
   for (const std::string& line : warnings) console.note("warning: " + line);
-  if (job.cuda_path && f.cuda_path_given->count() == 0) config.cuda.path = job.cuda_path->value;
+  if (job.cuda_path && network.cuda_path_given->count() == 0) network.config.cuda.path = job.cuda_path->value;
   if (f.config.empty()) f.config = job.config;
   if (!f.config.empty()) {
     const std::filesystem::path path = locate_config(f.config);
@@ -220,104 +218,85 @@ void take_files(EvalFlags& f, Config& config, Console& console) {
          ": give a weights file, or the folder of a run or checkpoint; see cifar-train eval --help");
 }
 
+/// Fits the temperature on the images that the run held out, of the set that `images` names.
+Temperature fitted(TrainedNetwork& network, Images images, Console& console) {
+  images.split = "val";
+  const auto set = open_images(images, console);
+  LabelledLogits answers;
+  const Evaluation result =
+      network.evaluate(*set, images_of(images.split, *set, images.info), images.split,
+                       {.answered = [&](int64_t, int32_t label, std::span<const float> logits) {
+                         answers.labels.push_back(label);
+                         answers.logits.insert(answers.logits.end(), logits.begin(), logits.end());
+                       }});
+  network.require_finite_loss(result);
+  return {fit_temperature(answers), static_cast<int64_t>(answers.labels.size())};
+}
+
+/// The set's name of an image, as predict takes it: "cifar10:test:17", or a picture's file.
+std::string image_name(const DataSet& set, const std::string& split, uint32_t image) {
+  if (const auto* pictures = dynamic_cast<const PictureSet*>(&set)) return pictures->picture_name(image);
+  const DataKind* const kind = find_kind(set.name());
+  return str(kind != nullptr ? kind->key : set.name(), split == "test" ? ":test:" : ":train:", image);
+}
+
 }  // namespace
 
 int verb_eval(const Words& words) {
   CLI::App app("Loss, accuracy and per-class table of a weights file.", "cifar-train eval");
   EvalFlags f;
-  std::string data_path, split = "test", dtype, views;
-  Config config;
-  WeightSetOptions which;
-  bool json = false, quiet = false;
-  f.checkpoint_given =
-      app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
-  app.add_option("--config", f.config,
-                 "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
-  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
-  app.add_option("--data", data_path, "folder of the images (default: the run's)");
-  app.add_option("--split", split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
-  f.batch_size_given =
-      app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
-          ->check(CLI::Range(int64_t{1}, int64_t{100000}));
-  app.add_option("--views", views,
-                 "plain | mirrored | shifted: the copies of an image whose logits are averaged (default: the run's)")
-      ->check(CLI::IsMember(words_of(EvalViews{})));
-  f.max_images_given =
-      app.add_option("--max-images", f.max_images, "evaluate the first N images only; 0: all")->check(count_problem);
-  app.add_option("--on-corrupt", f.on_corrupt, "error | skip: the reaction to a damaged image (default: the run's)")
-      ->check(CLI::IsMember(words_of(OnCorrupt{})));
-  which.add_to(app);
-  app.add_option("--dtype", dtype, "fp32 | bf16 | fp16: the compute type (default: the run's)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  f.cuda_path_given =
-      app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS");
-  app.add_flag("--json", json, "one JSON object instead of text");
-  app.add_flag("-q,--quiet", quiet, "print results only");
+  NetworkOptions options;
+  add_options(app, f);
+  options.add_to(app);
   if (!parse(app, words)) return 0;
 
-  Console console(true, quiet ? Verbosity::quiet : Verbosity::normal);
-  const auto warn = [&console](const std::string& text) {
-    if (!text.empty()) console.note("warning: " + text);
-  };
-  take_files(f, config, console);
-  const std::string& checkpoint = f.checkpoint;
-  const SafetensorsFile file(weights_file(checkpoint));
-  const WeightsInfo info = info_of(file);
-  if (const std::string converted = conversions(file); !converted.empty())
-    console.note(in_quotes(checkpoint) + ": " + converted);
-  const WeightSet set = which.of(file);
-  if (const std::string note = weight_set_note(file, set); !note.empty())
-    console.note(in_quotes(checkpoint) + ": " + note);
-  if (const std::string lost = not_finite_text(not_finite(file, set)); !lost.empty())
-    fail(ExitCode::diverged, in_quotes(checkpoint), ": ", lost, kDivergedRemedy);
-  const bool recorded = data_path.empty();
+  Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
+  take_files(f, options, console);
+  if (!f.confusion.empty()) require_replaceable_table(f.confusion, AnswerReport::kConfusionHeader, "--confusion");
+  if (!f.predictions.empty())
+    require_replaceable_table(f.predictions, AnswerReport::kPredictionsHeader, "--predictions");
+  TrainedNetwork network(f.checkpoint, options, console);
+  const WeightsInfo& info = network.info();
+  if (f.temperature && info.validation == 0)
+    fail(ExitCode::usage, "--temperature is fitted on validation images, and the run of ", in_quotes(f.checkpoint),
+         " held none out (data.validation: 0): train with data.validation, or leave --temperature out");
+  const bool recorded = f.data.empty();
   if (recorded)
-    data_path = info.data_path;
+    f.data = info.data_path;
   else
-    require_named_folder(data_path, info.dataset);
-  const auto images =
-      open_images({checkpoint, info, data_path, recorded, split, of_word(f.on_corrupt, info.on_corrupt)}, console);
-  const int classes = images->classes();
+    require_named_folder(f.data, info.dataset);
+  const Images wanted_images{f.checkpoint, info, f.data, recorded, f.split, of_word(f.on_corrupt, info.on_corrupt)};
+  const auto images = open_images(wanted_images, console);
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
-  if (recorded && split == "test" && images->count() + now_skipped != info.test_images)
-    fail(ExitCode::data, data_path, ": ", counted(images->count(), "test image"), ", where the run had ",
-         info.test_images, "; restore the set, or give the folder of other images with --data DIR");
+  if (recorded && f.split == "test" && images->count() + now_skipped != info.test_images)
+    fail(ExitCode::data, f.data, ": ", counted(images->count(), "test image"), ", where the run had ", info.test_images,
+         "; restore the set, or give the folder of other images with --data DIR");
 
-  std::vector<uint32_t> chosen = images_of(split, *images, info);
+  std::vector<uint32_t> chosen = images_of(f.split, *images, info);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
   const bool as_the_run = f.batch_size == 0 && f.max_images == 0;
   const int64_t wanted = f.batch_size > 0 ? f.batch_size : info.eval_batch;
-  const int64_t batch_size = std::min(wanted, as_the_run ? images->count() : static_cast<int64_t>(chosen.size()));
+  network.prepare(std::min(wanted, as_the_run ? images->count() : static_cast<int64_t>(chosen.size())),
+                  images->shape());
 
-  const auto comm = make_solo();
-  config.data.mean = info.mean;
-  config.data.std = info.std;
-  config.cpu.winograd = info.winograd;
-  config.cuda.tf32 = info.tf32;
-  warn(gpu_left_out(config));
-  const auto backend = make_backend(config, /*local_rank=*/0, "use a smaller --batch-size");
-  backend->enter_thread();
-  backend->plans.use(info.plans);
-  const DType compute = dtype_of(dtype, info, checkpoint, *backend);
-  config.bf16.enabled = compute == DType::bf16;
-  config.fp16.enabled = compute == DType::f16;
-  const DataSpec spec{.sample = images->shape(), .classes = classes};
-  require_fitting(info.model, spec.sample.channels, spec.sample.height, spec.sample.width);
-  const Graph graph = build_graph(find_model(info.model), input_spec(config, batch_size, spec, Mode::evaluate));
-  const Memory params = params_of(file, set, graph, *backend);
-  Evaluator evaluator(*backend, *comm, lower_evaluation(graph, {}), {.params = params.data(), .warn = warn});
-
-  const EvalPipeline batches(*images, std::move(chosen), batch_size, loader_workers(config.data.workers, /*ranks=*/1));
-  const Evaluation result = *evaluate(evaluator, batches, split, *comm, {.views = of_word(views, info.eval_views)});
-  images->check_unchanged();
-  if (const std::string missed = backend->plans.missed(); !missed.empty())
-    warn(missed + "; another one is used, so last digits may differ from the run's");
-  if (json)
-    print_json(result, info, set);
+  AnswerReport report(info.class_names,
+                      f.temperature ? std::optional(fitted(network, wanted_images, console)) : std::nullopt);
+  const Evaluation result = network.evaluate(
+      *images, chosen, f.split, {.answered = [&](int64_t place, int32_t label, std::span<const float> logits) {
+        report.add(place, label, logits);
+      }});
+  const bool finite = std::isfinite(result.loss);  // else answers say nothing
+  if (f.json)
+    print_json(result, info, network.set(), finite ? &report : nullptr);
   else
-    print_text(result, info, checkpoint, console);
-  require_finite_loss(result, checkpoint);
+    print_text(result, info, f.checkpoint, finite ? &report : nullptr, console);
+  network.require_finite_loss(result);
+  FileSystem files;
+  if (!f.confusion.empty()) write_file_atomic(files, f.confusion, report.confusion_table());
+  if (!f.predictions.empty())
+    write_file_atomic(files, f.predictions, report.predictions_table([&](int64_t place) {
+      return image_name(*images, f.split, chosen[static_cast<size_t>(place)]);
+    }));
   return 0;
 }
 

@@ -22,6 +22,7 @@ std::span<const Verb> verbs() {
   static constexpr std::array kVerbs = {
       Verb{"train", "train a model (the default verb)", verb_train, /*on_all_ranks=*/true},
       Verb{"eval", "loss, accuracy and per-class table of a weights file", verb_eval},
+      Verb{"predict", "the classes of pictures, by a weights file", verb_predict},
       Verb{"export", "weights under PyTorch's state_dict names", verb_export},
       Verb{"config", "show, check or import a configuration", verb_config},
       Verb{"data", "write the synthetic set, verify or describe data files", verb_data},

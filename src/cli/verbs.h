@@ -25,6 +25,7 @@ std::span<const Verb> verbs();
 
 int verb_train(const Words& words);
 int verb_eval(const Words& words);
+int verb_predict(const Words& words);
 int verb_export(const Words& words);
 int verb_config(const Words& words);
 int verb_data(const Words& words);

@@ -146,9 +146,13 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     } else {
       evaluator.run();
       take_answers(evaluator, labels, out);
-      if (shows) logits = evaluator.logits();
+      if (shows || options.answered) logits = evaluator.logits();
     }
     if (shows) add_logits(result, logits, classes);
+    for (size_t i = 0; i < labels.size() && options.answered; ++i)
+      if (labels[i] != EvalPipeline::kNoLabel)
+        options.answered(b * evaluator.batch() + static_cast<int64_t>(i), labels[i],
+                         std::span(logits).subspan(i * classes, classes));
   }
   run_on_all_ranks(comm, [&] {
     if (damaged) throw *damaged;

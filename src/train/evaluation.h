@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct Evaluation {
 struct EvaluationOptions {
   EvalViews views = EvalViews::plain;  // each view is one pass
   int64_t examples = 0;                // the number of first images that are kept, on rank 0
+  /// Called for each image of this rank that is not damaged, in order: its place in `images`, its label and its logits.
+  std::function<void(int64_t place, int32_t label, std::span<const float> logits)> answered = {};
 };
 
 /// Rank b mod N evaluates batch b of `images`; the batches are the same for any N. Collective; every rank gets the

@@ -296,6 +296,7 @@ Metadata to_metadata(const WeightsInfo& info) {
   put("model", to_json(info.model).dump());
   put("normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump());
   put("class_names", Json(info.class_names).dump());
+  put("sample", Json{info.sample.channels, info.sample.height, info.sample.width}.dump());
   if (info.size > 0) put("pictures", Json{{"size", info.size}, {"resize", info.resize}}.dump());
   if (info.evaluated == WeightSet::ema) put("evaluated", "ema");
   each_entry([&](std::string_view key, auto member, Presence presence) {
@@ -319,11 +320,16 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.mean = normalize.at("mean").get<std::vector<double>>();
     info.std = normalize.at("std").get<std::vector<double>>();
     info.class_names = Json::parse(text("class_names")).get<std::vector<std::string>>();
+    if (info.class_names.empty()) throw std::out_of_range("class_names");
+    constexpr int64_t kMost = 4096;
+    const auto sides = Json::parse(text("sample")).get<std::array<int64_t, 3>>();
+    for (const int64_t side : sides)
+      if (side < 1 || side > kMost) throw std::out_of_range("sample");
+    info.sample = {sides[0], sides[1], sides[2]};
     if (has("pictures")) {
       const Json pictures = Json::parse(text("pictures"));
       info.size = pictures.at("size");
       info.resize = pictures.at("resize");
-      constexpr int64_t kMost = 4096;
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
     each_entry([&](std::string_view key, auto member, Presence presence) {

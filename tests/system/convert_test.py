@@ -147,7 +147,7 @@ def only_packed_files_are_replaced():
     fails(USAGE, run("data", "convert", "--from", source, "--out", out), out, "--force")
     convert("--from", source, "--out", out, "--force")
     theirs = write(path("theirs.ctpack"), b"a diary")
-    fails(USAGE, run("data", "convert", "--from", source, "--out", theirs, "--force"), theirs, "not written by")
+    fails(USAGE, run("data", "convert", "--from", source, "--out", theirs, "--force"), theirs, "not a packed file")
     with open(theirs, "rb") as file:
         expect_equal(file.read(), b"a diary")
     os.makedirs(path("folder.ctpack"))

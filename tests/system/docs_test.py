@@ -76,7 +76,7 @@ def options_exist():
     """The program's options in documented command lines exist."""
     known = {}
     for page in PAGES:
-        for verb, words in re.findall(r"(?m)^(?:mpirun [^|\n]*?|\S*/)?cifar-train (train|eval|export|estimate|bench|doctor|selftest|(?=--))([^#\n|]*)", text(page)):
+        for verb, words in re.findall(r"(?m)^(?:mpirun [^|\n]*?|\S*/)?cifar-train (train|eval|predict|export|estimate|bench|doctor|selftest|(?=--))([^#\n|]*)", text(page)):
             verb = verb or "train"
             if verb not in known:
                 known[verb] = set(re.findall(r"--[\w-]+", run(verb, "--help").stdout)) | {"--help"}

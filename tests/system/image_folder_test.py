@@ -152,7 +152,7 @@ def damaged_pictures_are_named_or_counted():
     done = run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"))
     expect("1 damaged test image is left out" in done.stderr, done.stderr)
     fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--on-corrupt", "error"), val_picture,
-          "neither a JPEG nor a PNG", "--on-corrupt skip")
+          "not a JPEG, PNG, WebP or PPM", "--on-corrupt skip")
     told = os.path.join(path("skip-1"), "told.yaml")
     damage(told, b"data: {on_corrupt: error}\n")
     fails(DATA, run("eval", "--ckpt", os.path.join(path("skip-1"), "best.bin"), "--config", told), val_picture)
@@ -170,7 +170,7 @@ def damaged_pictures_are_named_or_counted():
     line = fails(DATA, train(path("refused"), settings(train_picture, data__dataset="image_folder"), expecting=DATA, config=LINEAR),
                  "not a folder", "train/ and val/")
     expect("//" not in line, line)
-    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "neither a JPEG nor a PNG", "val/cow/p98.png", "empty",
+    for word in ["train/bee/p01.png", "truncated", "val/ant/p02.png", "not a JPEG, PNG, WebP or PPM", "val/cow/p98.png", "empty",
                  "val/cow/p99.png", "a link to nothing"]:
         expect(word in verified.stdout, verified.stdout)
     expect_equal(verified.stdout.count(".png"), 4, verified.stdout)
@@ -438,7 +438,7 @@ def unsuitable_settings_are_refused_by_name():
 
     refused(USAGE, {"data__resize": 9}, "data.resize", "9 and 10")
     for steps in ("[random_crop, random_resized_crop]", "[random_resized_crop, flip, random_resized_crop]"):
-        refused(USAGE, {"data__augment": steps}, "random_resized_crop", "first")
+        refused(USAGE, {"data__augment": steps}, "random_resized_crop", "no steps but flips before it")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {scale: [1, 0.5]}}]"}, "scale", "in ascending order")
     refused(USAGE, {"data__augment": "[{random_resized_crop: {padding: 4}}]"}, "scale or ratio")
     refused(DATA, {"data__max_pixels": 100}, "p", ".png", "data.max_pixels, 100")

@@ -117,7 +117,9 @@ SweepRun run_of(const Settings& settings) {
   SweepRun run;
   std::set<std::string> keys;
   for (const Setting& setting : settings) {
-    if (setting.key == kOutput) fail(ExitCode::usage, "a sweep names the folders of its runs itself: leave output out");
+    if (setting.key == kOutput)
+      fail(ExitCode::usage,
+           "output: leave it out, because a sweep puts the folders of its runs into the one of --output");
     if (!keys.insert(setting.key).second)
       fail(ExitCode::usage, in_quotes(setting.key), " is given twice: by --grid, --case or --repeats");
     if (setting.key == kSeed)

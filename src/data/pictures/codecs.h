@@ -1,4 +1,4 @@
-// The decoders of JPEG and PNG files, and their common checks.
+// The decoders of the formats, and their common checks.
 #pragma once
 
 #include "data/pictures/decode.h"
@@ -23,5 +23,11 @@ int most_jpeg_scans(PictureSize size);
 
 /// The same by libpng, for the full rows of a window. The file is read to its end, so damage is found anywhere.
 PicturePart decode_png(std::span<const std::byte> file, const ChooseWindow& window, const DecodeOptions& options);
+
+/// The same for Netpbm's binary colour and grey pictures of 8 or 16 bits.
+PicturePart decode_ppm(std::span<const std::byte> file, const ChooseWindow& window, const DecodeOptions& options);
+
+/// The same by libwebp. Error(data) in a build without it.
+PicturePart decode_webp(std::span<const std::byte> file, const ChooseWindow& window, const DecodeOptions& options);
 
 }  // namespace ct

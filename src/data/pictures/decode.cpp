@@ -15,19 +15,18 @@ struct Signature {
   std::string_view bytes, format;
   size_t at = 0;  // where they lie in the file
 };
-constexpr Signature kJpeg = {"\xff\xd8\xff", "a JPEG"}, kPng = {"\x89PNG\r\n\x1a\n", "a PNG"};
+constexpr Signature kJpeg = {"\xff\xd8\xff", "a JPEG"}, kPng = {"\x89PNG\r\n\x1a\n", "a PNG"},
+                    kRiff = {"RIFF", "a RIFF"}, kWebp = {"WEBP", "a WebP", 8}, kPpm = {"P6", "a PPM"},
+                    kPgm = {"P5", "a PGM"};
 constexpr Signature kOthers[] = {
     {"GIF8", "a GIF"},
     {"BM", "a BMP"},
     {{"II*\0", 4}, "a TIFF"},
     {{"MM\0*", 4}, "a TIFF"},
-    {"RIFF", "a WebP"},
     {"P1", "a PNM"},
     {"P2", "a PNM"},
     {"P3", "a PNM"},
     {"P4", "a PNM"},
-    {"P5", "a PNM"},
-    {"P6", "a PNM"},
     {"ftypavif", "an AVIF", 4},
     {"ftypavis", "an AVIF", 4},
     {"ftyphei", "a HEIC", 4},
@@ -55,11 +54,13 @@ PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& win
                         const DecodeOptions& options) {
   if (begins_with(file, kJpeg)) return decode_jpeg(file, window, wanted, options);
   if (begins_with(file, kPng)) return decode_png(file, window, options);
+  if (begins_with(file, kPpm) || begins_with(file, kPgm)) return decode_ppm(file, window, options);
+  if (begins_with(file, kRiff) && begins_with(file, kWebp)) return decode_webp(file, window, options);
   if (file.empty()) fail(ExitCode::data, "empty");
   for (const Signature& other : kOthers)
     if (begins_with(file, other)) fail(ExitCode::data, other.format, " file: convert it to JPEG or PNG");
   if (const std::string_view wrong = wrong_download(file); !wrong.empty()) fail(ExitCode::data, wrong);
-  fail(ExitCode::data, "neither a JPEG nor a PNG file");
+  fail(ExitCode::data, "not a JPEG, PNG, WebP or PPM file");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Decodes JPEG and PNG files. The content determines the format, not the name.
+// Decodes JPEG, PNG, WebP and binary PPM and PGM files. The content determines the format, not the name.
 //
 // The result is RGB of 8 bits, as from Pillow's convert("RGB"): grey is repeated, CMYK is printed on white, palettes
 // are looked up, transparency is dropped, and of 16 bits the high byte is kept. EXIF's orientation is ignored.

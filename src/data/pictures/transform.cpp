@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "data/pictures/resize.h"
 
@@ -47,8 +48,10 @@ Window center_window(PictureSize picture, int side) {
   return {rounded((picture.width - side) / 2.0), rounded((picture.height - side) / 2.0), side, side};
 }
 
-void make_sample(std::span<const std::byte> file, const PictureTransform& transform, const SampleKey& key,
-                 uint32_t image, uint8_t* to) {
+namespace {
+
+void make_colour_sample(std::span<const std::byte> file, const PictureTransform& transform, const SampleKey& key,
+                        uint32_t image, uint8_t* to) {
   const DecodeOptions options{.max_pixels = transform.max_pixels};
   if (transform.crop && key.epoch != SampleKey::kEvaluation) {
     const PictureSize sample = {transform.size, transform.size};
@@ -73,6 +76,19 @@ void make_sample(std::span<const std::byte> file, const PictureTransform& transf
   };
   const PicturePart part = decode_window(file, choose, {}, options);
   resizer->run(part.picture, part.x, part.y, to);
+}
+
+}  // namespace
+
+void make_sample(std::span<const std::byte> file, const PictureTransform& transform, const SampleKey& key,
+                 uint32_t image, uint8_t* to) {
+  if (!transform.grey) return make_colour_sample(file, transform, key, image, to);
+  const size_t pixels = transform.shape().bytes();
+  std::vector<uint8_t> rgb(3 * pixels);
+  make_colour_sample(file, transform, key, image, rgb.data());
+  for (size_t i = 0; i < pixels; ++i)  // luma in 16 fractional bits
+    to[i] =
+        static_cast<uint8_t>((19595u * rgb[i] + 38470u * rgb[pixels + i] + 7471u * rgb[2 * pixels + i] + 32768) >> 16);
 }
 
 }  // namespace ct

@@ -24,7 +24,8 @@ struct PictureTransform {
   std::optional<RandomResizedCrop> crop = {};  // of data.augment: in training, instead of Resize and CenterCrop
   bool exact = false;                          // data.exact: random crops are decoded in full resolution
   int64_t max_pixels = kMaxPixels;             // data.max_pixels
-  SampleShape shape() const { return {3, size, size}; }
+  bool grey = false;                           // one channel, by Pillow's convert("L")
+  SampleShape shape() const { return {grey ? 1 : 3, size, size}; }
 };
 
 /// The box of RandomResizedCrop in a picture, or in a sample of the final size (augmentation.cpp), by torchvision's

@@ -163,6 +163,7 @@ Metadata RunSaver::metadata() const {
                       .data_path = absolute_of(config.data.path).string(),
                       .data_train = given(config.data.train),
                       .data_val = given(config.data.val),
+                      .sample = data.train->shape(),
                       .size = pictures ? config.data.size : 0,
                       .resize = pictures ? config.data.resize : 0,
                       .step = run_.state.step,

@@ -156,7 +156,7 @@ TEST_F(ImageFolderTest, PicturesThatChangeOrVanishAreNamed) {
   expect_problem("changed during the run", kRestore);
   fs::remove(at);
   put(at, FileBytes(size, std::byte{'x'}));
-  expect_problem("neither a JPEG nor a PNG", "data.on_corrupt");
+  expect_problem("not a JPEG, PNG, WebP or PPM", "data.on_corrupt");
   put_picture(at, 3);
   EXPECT_EQ(sample(set, 2), before);
   EXPECT_EQ(set.problem(2), "");
@@ -332,7 +332,7 @@ TEST_F(ImageFolderTest, VerifyListsEveryBadPicture) {
   EXPECT_EQ(reports[3].path, folder / "val" / "bee" / "p0.png");
   EXPECT_EQ(reports[3].problem, "empty");
   EXPECT_EQ(reports[4].path, folder / "val" / "cow" / "p1.png");
-  EXPECT_EQ(reports[4].problem, "neither a JPEG nor a PNG file");
+  EXPECT_EQ(reports[4].problem, "not a JPEG, PNG, WebP or PPM file");
   fs::remove_all(folder / "val");
   fs::create_directory(folder / "val");
   EXPECT_EQ(kind.verify(folder, {}, Depth::every_byte).back().problem.find("no folders; put"), 0u)

@@ -67,8 +67,8 @@ TEST(Decode, FormatsAreToldByContent) {
   }
   expect_problem({}, "empty");
   expect_problem(bytes_of("GIF89a..........."), "GIF");
-  expect_problem(bytes_of("RIFF....WEBPVP8 "), "WebP");
-  expect_problem(bytes_of("P6 2 2 255 ............"), "PNM");
+  expect_problem(bytes_of("RIFF....WAVEfmt "), "not a JPEG, PNG, WebP or PPM file");
+  expect_problem(bytes_of("P3 2 2 255 ............"), "a PNM file: convert it");
   const auto box = [](const std::string& name) {
     return bytes_of(std::string("\0\0\0\x0c", 4) + name + "............");
   };
@@ -80,9 +80,9 @@ TEST(Decode, FormatsAreToldByContent) {
   expect_problem(bytes_of("version https://git-lfs.github.com/spec/v1\n"),
                  "Git LFS, not the file itself: run git lfs pull");
   expect_problem(bytes_of("\n <!DOCTYPE html><html>"), "a web page");
-  expect_problem(bytes_of("<?xml version=\"1.0\"?><svg width=\"9\">"), "neither a JPEG nor a PNG file");
-  expect_problem(bytes_of("This is text, whatever its name."), "neither a JPEG nor a PNG file");
-  expect_problem(bytes_of("\xff"), "neither a JPEG nor a PNG file");
+  expect_problem(bytes_of("<?xml version=\"1.0\"?><svg width=\"9\">"), "not a JPEG, PNG, WebP or PPM file");
+  expect_problem(bytes_of("This is text, whatever its name."), "not a JPEG, PNG, WebP or PPM file");
+  expect_problem(bytes_of("\xff"), "not a JPEG, PNG, WebP or PPM file");
 }
 
 TEST(Decode, JpegPicturesComeBack) {

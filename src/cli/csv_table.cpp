@@ -1,0 +1,34 @@
+#include "cli/csv_table.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/paths.h"
+
+namespace ct {
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+void require_replaceable_table(const Path& path, std::string_view header, std::string_view option) {
+  const PathKind kind = kind_of(path);
+  if (kind == PathKind::other) return;
+  if (kind == PathKind::folder || !path.has_filename())
+    fail(ExitCode::usage, option, " ", in_quotes(path.native()), " names no file: give the path of the file to write");
+  if (path.has_parent_path() && !is_folder(path.parent_path()))
+    fail(ExitCode::usage, option, " ", in_quotes(path.native()), ": there is no folder ",
+         in_quotes(path.parent_path().native()), ": create it, or give another file");
+  if (kind == PathKind::nothing) return;
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), header.size()));
+  if (begin != header)
+    fail(ExitCode::usage, option, " ", in_quotes(path.native()),
+         " was not written by this program, which would replace it: give another file, or remove it first");
+}
+
+}  // namespace ct

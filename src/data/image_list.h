@@ -1,0 +1,68 @@
+// Single images from anywhere, as one data set without labels: files, bytes at hand, images of other sets.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/dataset.h"
+#include "data/pictures/transform.h"
+
+namespace ct {
+
+/// A word "cifar10:test:17": an image of a data set, by the kind's key, the split and the number in it.
+struct ImageOfSet {
+  std::string kind;
+  Split split = Split::test;
+  int64_t number = 0;
+};
+/// nullopt: the word has another form.
+std::optional<ImageOfSet> image_of_set(const std::string& word);
+
+class ImageList final : public DataSet {
+ public:
+  /// Pictures become samples by `transform`. `class_names`: of the network that is asked.
+  ImageList(const PictureTransform& transform, std::vector<std::string> class_names);
+
+  /// A picture's file. If it turns out to be none: Error(data), or, if it `may_be_left_out`, read() returns false.
+  void add_file(std::filesystem::path path, bool may_be_left_out = false);
+  /// A picture's bytes, for standard input.
+  void add_bytes(std::string name, std::string bytes);
+  /// Image `number` of another set with samples of the same shape.
+  void add_of(std::string name, std::shared_ptr<const DataSet> set, int64_t number);
+  /// All pictures in a folder, at any depth, in the order of their paths. Files without a picture's name, hidden names,
+  /// links to folders and what cannot be read become problems().
+  void add_folder(const std::filesystem::path& folder);
+
+  const std::string& image_name(int64_t i) const { return items_[static_cast<size_t>(i)].name; }
+  /// What was left out so far: the name and the reason.
+  std::map<std::string, std::string> problems() const;
+
+  uint32_t fingerprint() const override { return 0; }  // no run depends on it
+  bool read(int64_t i, const SampleKey& key, uint8_t* to) const override;
+  void check_unchanged() const override;
+
+ private:
+  struct OfSet {
+    std::shared_ptr<const DataSet> set;
+    int64_t number;
+  };
+  struct Item {
+    std::string name;
+    std::variant<std::filesystem::path, std::string, OfSet> source;
+    bool may_be_left_out = false;
+  };
+  void add(Item item);
+
+  PictureTransform transform_;
+  std::vector<Item> items_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::string> problems_;
+};
+
+}  // namespace ct
