@@ -55,6 +55,9 @@ void add_options(CLI::App& app, PredictFlags& f) {
 /// The evaluation's transform of the run. Sets whose images have one size need none: larger pictures are resized to it.
 PictureTransform transform_of(const WeightsInfo& info, const std::string& checkpoint) {
   const SampleShape& sample = info.sample;
+  if (sample.height == 0)
+    fail(ExitCode::checkpoint, in_quotes(checkpoint),
+         " lacks the size of its network's input; use a file of a run's folder");
   if (sample.height != sample.width || (sample.channels != 1 && sample.channels != 3))
     fail(ExitCode::checkpoint, in_quotes(checkpoint), ": its network takes images of ", to_string(sample),
          ", which no picture becomes; use another file");

@@ -61,6 +61,8 @@ TrainedNetwork::TrainedNetwork(const std::string& checkpoint, const NetworkOptio
       config_(options.config),
       console_(console),
       comm_(make_solo()) {
+  if (info_.class_names.empty())
+    fail(ExitCode::checkpoint, in_quotes(checkpoint), " names no classes; use a file of a run's folder");
   for (const std::string& note : {conversions(file_), weight_set_note(file_, set_)})
     if (!note.empty()) console.note(in_quotes(checkpoint) + ": " + note);
   if (const std::string lost = not_finite_text(not_finite(file_, set_)); !lost.empty())

@@ -320,12 +320,13 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     info.mean = normalize.at("mean").get<std::vector<double>>();
     info.std = normalize.at("std").get<std::vector<double>>();
     info.class_names = Json::parse(text("class_names")).get<std::vector<std::string>>();
-    if (info.class_names.empty()) throw std::out_of_range("class_names");
     constexpr int64_t kMost = 4096;
-    const auto sides = Json::parse(text("sample")).get<std::array<int64_t, 3>>();
-    for (const int64_t side : sides)
-      if (side < 1 || side > kMost) throw std::out_of_range("sample");
-    info.sample = {sides[0], sides[1], sides[2]};
+    if (has("sample")) {
+      const auto sides = Json::parse(text("sample")).get<std::array<int64_t, 3>>();
+      for (const int64_t side : sides)
+        if (side < 1 || side > kMost) throw std::out_of_range("sample");
+      info.sample = {sides[0], sides[1], sides[2]};
+    }
     if (has("pictures")) {
       const Json pictures = Json::parse(text("pictures"));
       info.size = pictures.at("size");

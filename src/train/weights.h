@@ -81,7 +81,7 @@ struct WeightsInfo {
   std::vector<std::string> class_names;
   std::string dataset, data_path;    // kind ("CIFAR-10", "synthetic-10") and data.path
   std::string data_train, data_val;  // data.train and data.val, if given
-  SampleShape sample;                // the network's input
+  SampleShape sample;                // the network's input; empty: unknown
   int64_t size = 0, resize = 0;      // data.size and data.resize of pictures; 0: images have their size
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, validation = 0, limit = 0;  // determine the training images and the held-out ones
