@@ -296,7 +296,7 @@ Metadata to_metadata(const WeightsInfo& info) {
   put("model", to_json(info.model).dump());
   put("normalize", Json{{"mean", info.mean}, {"std", info.std}}.dump());
   put("class_names", Json(info.class_names).dump());
-  put("sample", Json{info.sample.channels, info.sample.height, info.sample.width}.dump());
+  if (info.sample.height > 0) put("sample", Json{info.sample.channels, info.sample.height, info.sample.width}.dump());
   if (info.size > 0) put("pictures", Json{{"size", info.size}, {"resize", info.resize}}.dump());
   if (info.evaluated == WeightSet::ema) put("evaluated", "ema");
   each_entry([&](std::string_view key, auto member, Presence presence) {

@@ -213,6 +213,8 @@ def weights_must_say_classes_and_size():
                          ("huge.bin", lambda m: m.update({"cifar_train.sample": "[3,32,99999999]"})),
                          ("words.bin", lambda m: m.update({"cifar_train.sample": "[3,\"a\",1]"}))):
         for verb in (["predict", good], ["eval"]):
+            if verb[0] == "eval" and name == "no-sample.bin":
+                continue  # eval takes the size of its images
             fails(CHECKPOINT, run(verb[0], "--ckpt", edited(name, change), *verb[1:]), name)
     odd = edited("odd.bin", lambda m: m.update({"cifar_train.sample": "[3,32,16]"}))
     fails(CHECKPOINT, run("predict", "--ckpt", odd, good), "odd.bin", "3x32x16")
