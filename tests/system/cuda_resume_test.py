@@ -81,9 +81,10 @@ def evaluation():
     for device in ("cpu", "cuda"):
         done = succeeds("eval", "--ckpt", best, "--device", device, "--json")
         found[device] = json.loads(done.stdout)
-    loss = {device: read.pop("loss") for device, read in found.items()}
+    for number in ("loss", "ece"):
+        of = {device: read.pop(number) for device, read in found.items()}
+        expect(distance(of["cuda"], of["cpu"]) <= 1e-6, number, of)
     expect_equal(found["cuda"], found["cpu"])
-    expect(distance(loss["cuda"], loss["cpu"]) <= 1e-6, loss)
     shown = [run("eval", "--ckpt", best, "--device", device).stdout.splitlines() for device in ("cpu", "cuda")]
     for lines in shown:
         expect(lines.pop(0).startswith("Test loss = "), lines)  # in all digits
