@@ -280,7 +280,7 @@ class CublasltMatmul final : public Matmul {
   cublasLtEpilogue_t epilogue() const {
     if (!fused_) return CUBLASLT_EPILOGUE_DEFAULT;
     if (pass_ == LinearPass::grad_weights) return CUBLASLT_EPILOGUE_BGRADB;
-    return CUBLASLT_EPILOGUE_BIAS;  // the library's ReLU takes a NaN for 0, which then does not show in the loss
+    return CUBLASLT_EPILOGUE_BIAS;  // not its ReLU, which may take a NaN for 0: the loss would not show it
   }
 
   bool reproducible(const cublasLtMatmulAlgo_t& data) const {
