@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "augment.h"
+#include "divisor.h"
 
 namespace ct::kernels {
 namespace {
@@ -9,18 +10,6 @@ constexpr int kThreads = 128;
 constexpr int kResident = 8;                     // blocks at a time, which leaves a thread 64 registers
 constexpr int kPacks = 4;                        // of one image, for each thread
 constexpr int64_t kMaxElements = (1 << 29) - 1;  // three widths fit an int
-
-/// n / d for n < 2^31 by multiplication (Granlund and Montgomery, 1994).
-struct Divisor {
-  explicit Divisor(uint32_t d) : by(d) {
-    while ((uint64_t{1} << shift) < d) ++shift;
-    factor = static_cast<uint32_t>((((uint64_t{1} << shift) - d) << 32) / d + 1);
-  }
-  __device__ __forceinline__ uint32_t divide(uint32_t n) const {
-    return (static_cast<uint32_t>(uint64_t{n} * factor >> 32) + n) >> shift;
-  }
-  uint32_t by, factor, shift = 0;
-};
 
 struct Job {
   int64_t count;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void for_packs(int64_t end, Body&& body) {
   for (int64_t i = static_cast<int64_t>(threadIdx.x % kWarp) * kSize; i < end; i += kWarp * kSize) body(i);
 }
 
-// ---- rows of at most kMostHeld packs a lane, which stay in registers: memory is read once
+// ---- rows of up to 1024 elements, which stay in registers (with_held()): memory is read once
 
 /// body(p, i) for a lane's packs p, which begin at element i.
 template <class T, int kHeld, class Body>

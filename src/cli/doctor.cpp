@@ -119,9 +119,7 @@ std::vector<Fact> mpirun() {
       {"mpirun", path ? path->string() : "not on PATH",
        !path && built_with_mpi() ? "ranks as processes need it: install openmpi-bin, or use --ranks N (threads)" : ""}};
   if (!path) return facts;
-  const bool root = geteuid() == 0;
-  const bool allowed =
-      environment("OMPI_ALLOW_RUN_AS_ROOT") == "1" && environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
+  const bool root = geteuid() == 0, allowed = root_may_run_mpirun();
   facts.push_back({"mpirun as root",
                    !root     ? "not root"
                    : allowed ? "root, allowed"

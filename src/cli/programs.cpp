@@ -41,6 +41,14 @@ std::optional<fs::path> on_path(const std::string& program) {
   return std::nullopt;
 }
 
+bool root_may_run_mpirun() {
+  const auto is_set = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value != nullptr && std::string_view(value) == "1";
+  };
+  return is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM");
+}
+
 fs::path own_program() { return in_bundle("cifar-train").value_or(executable()); }
 
 void belong_to(pid_t parent) {

@@ -17,6 +17,9 @@ std::optional<std::filesystem::path> in_bundle(const std::string& program);
 /// The first executable of that name in the folders of PATH.
 std::optional<std::filesystem::path> on_path(const std::string& program);
 
+/// Does the environment allow Open MPI's mpirun to run as root?
+bool root_may_run_mpirun();
+
 /// The path of this program for other hosts: in a bundle the one in bin/.
 std::filesystem::path own_program();
 

@@ -17,6 +17,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from torch_tutorial import captured
 from torch_vit_tiny import Attention, VitTiny
 
 
@@ -63,19 +64,6 @@ def step_of(name, batch, compiled):
         optimizer.step()
 
     return step
-
-
-def captured(step):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(5):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
 
 
 def images_per_s(step, batch, seconds):

@@ -106,4 +106,5 @@ def main():
                       "over_eager": round(a / b, 3), "over_graph": round(a / c, 3)}))
 
 
-main()
+if __name__ == "__main__":
+    main()

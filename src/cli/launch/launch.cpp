@@ -109,11 +109,7 @@ void add_places(const LaunchFlags& flags, const Resources& resources, Exports& e
 /// Open MPI's mpirun refuses root, in many lines, unless both variables or its option are given.
 void require_leave_of_root(const LaunchFlags& flags) {
   if (flags.launcher_args.find("--allow-run-as-root") != std::string::npos) return;
-  const auto is_set = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && std::string_view(value) == "1";
-  };
-  if (geteuid() == 0 && !(is_set("OMPI_ALLOW_RUN_AS_ROOT") && is_set("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")))
+  if (geteuid() == 0 && !root_may_run_mpirun())
     fail(ExitCode::usage,
          "mpirun refuses to run as root: start as another user, or export OMPI_ALLOW_RUN_AS_ROOT=1 "
          "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
