@@ -38,9 +38,14 @@ struct Labels {
   double share;
 };
 
+__device__ __forceinline__ double weight(const SoftmaxCrossEntropyArgs& a, int c) {
+  return a.class_weights == nullptr ? 1.0 : a.class_weights[c];
+}
+
 struct Row {
   float top = 0;       // the largest logit
   double sum = 1;      // of exp(z - top)
+  double targets = 1;  // the sum of the weighted target
   bool finite = true;  // the loss
 };
 
@@ -94,14 +99,29 @@ __device__ __forceinline__ Row row_loss(const SoftmaxCrossEntropyArgs& a, int64_
   sum = warp_sum(sum);
   const double log_sum = top + log(sum);
   // Also without smoothing: 0 * total keeps the promise that any infinite logit shows in the loss.
-  const auto loss = static_cast<float>((1 - a.label_smoothing) * (log_sum - wanted) +
-                                       a.label_smoothing * (log_sum - total / static_cast<double>(a.classes)));
+  const double own = 1 - a.label_smoothing;
+  double loss_sum = own * (log_sum - wanted) + a.label_smoothing * (log_sum - total / static_cast<double>(a.classes));
+  double targets = 1;
+  if (a.class_weights != nullptr) {
+    double weights = 0, weighted_total = 0;
+    for (int c = lane; c < a.classes; c += kWarp) {
+      weights += weight(a, c);
+      weighted_total += weight(a, c) * z[c];
+    }
+    const double even = a.label_smoothing / static_cast<double>(a.classes), all = warp_sum(weights);
+    const double first = own * (1 - labels.share) * weight(a, labels.first),
+                 second = own * labels.share * weight(a, labels.second);
+    loss_sum = first * (log_sum - label) + second * (log_sum - z[labels.second]) +
+               even * (all * log_sum - warp_sum(weighted_total));
+    targets = even * all + first + second;
+  }
+  const auto loss = static_cast<float>(loss_sum);
   if (lane == 0) {
     a.losses[n] = loss;
     a.predicted[n] = best;
     a.label_rank[n] = label_rank;
   }
-  return {top, sum, static_cast<bool>(isfinite(loss))};
+  return {top, sum, targets, static_cast<bool>(isfinite(loss))};
 }
 
 /// One warp per row. The logits of at most 32 * kHeld classes stay in registers: memory is read once, all of a row at
@@ -127,7 +147,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResident) rows(SoftmaxCrossEnt
   each_class<kHeld>(a, lane, [&](int i, int c) {
     const float part = kHeld > 0 ? held[i] : expf(z[c] - row.top);
     const double target = even + (c == labels.first ? first : 0.0) + (c == labels.second ? second : 0.0);
-    dz[c] = broken ? NAN : scale * static_cast<float>(part * per_sum - target);
+    dz[c] = broken ? NAN : scale * static_cast<float>(row.targets * (part * per_sum) - weight(a, c) * target);
   });
   for (int64_t c = a.classes + lane; c < a.stride; c += kWarp) dz[c] = 0;
 }

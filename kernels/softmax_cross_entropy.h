@@ -4,6 +4,9 @@
 //   dlogits_c = loss_scale / (n predivide) * (p_c - (1 - e)[c == t] - e/C): the gradient of the mean loss, scaled;
 //   the factor is computed in f64 and rounded to f32 once
 //
+// Class weights w multiply the target T of each class: loss = - sum_c w_c T_c log p_c, and p_c sum_k w_k T_k - w_c T_c
+// replaces p_c - T_c.
+//
 // A non-finite logit gives a non-finite loss, and a non-finite loss sets the whole gradient to NaN, so that the step is
 // skipped (a loss can overflow although its gradient does not). Exponentials are computed in f32 of differences from
 // the largest logit; sums over classes and the logarithm are f64, in a fixed order.
@@ -25,6 +28,7 @@ struct SoftmaxCrossEntropyArgs {
   const int32_t* labels;         // in [0, classes)
   const int32_t* second_labels;  // in [0, classes); null: none
   const float* second_shares;    // in 0..1
+  const float* class_weights;    // [classes]; null: 1
   double label_smoothing;
   const double* loss_scale;  // in device memory; null: 1
   float* losses;

@@ -30,7 +30,8 @@ enum class Purpose : uint32_t {
   synthetic = 4,
   validation = 5,
   dropout = 6,
-  routing = 7
+  routing = 7,
+  balance = 8
 };
 
 /// A stream of numbers for one (seed, purpose, a, b); cheap to construct, without state to save or restore.

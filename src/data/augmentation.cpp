@@ -77,15 +77,14 @@ EditDraw blend(const Span& x, const Span& y, int partner, int share) {
 /// What one image takes, step by step.
 class Drawing {
  public:
-  Drawing(const SampleKey& key, std::span<const uint32_t> micro_batch, size_t place, int height, int width,
-          std::span<EditDraw> edits)
-      : key_(key),
+  Drawing(const SampleList& micro_batch, size_t place, int height, int width, std::span<EditDraw> edits)
+      : key_(micro_batch.key_of(place)),
         micro_batch_(micro_batch),
         place_(place),
         height_(height),
         width_(width),
         edits_(edits),
-        moving_(draws_of(key, image(), kMovePlace)) {}
+        moving_(draws_of(key_, image(), kMovePlace)) {}
 
   template <class Step>
   void take(const Step& step, uint32_t number) {
@@ -98,7 +97,7 @@ class Drawing {
   Augmentation::Result result() const { return {moves_, mix_}; }
 
  private:
-  uint32_t image() const { return micro_batch_[place_]; }
+  uint32_t image() const { return micro_batch_.images[place_]; }
   Random draws(uint32_t number) const { return draws_of(key_, image(), kFirstStepPlace + number); }
   void add(const EditDraw& edit) { edits_[made_++] = edit; }
 
@@ -112,7 +111,7 @@ class Drawing {
   void move(const Flip& step, uint32_t) { moves_.flip ^= moving_.uniform() < step.p; }
   void move(const AlternatingFlip&, uint32_t number) {
     Random random = draws_of({key_.seed, 0}, image(), kFirstStepPlace + number);
-    moves_.flip ^= static_cast<int32_t>((random.below(2) + static_cast<uint64_t>(key_.epoch)) % 2);
+    moves_.flip ^= static_cast<int32_t>((random.below(2) + static_cast<uint64_t>(key_.epoch) + key_.repeat) % 2);
   }
 
   /// What was moved before comes first.
@@ -168,13 +167,13 @@ class Drawing {
   /// All images of a micro-batch are mixed, or none, and once: a partner is never itself a mixture.
   template <class Step>
   void mix(const Step& step, uint32_t number) {
-    Random of_all = draws_of(key_, micro_batch_.front(), kFirstStepPlace + number);
+    Random of_all = draws_of(micro_batch_.key_of(0), micro_batch_.images.front(), kFirstStepPlace + number);
     const bool mixes = of_all.uniform() < step.p && !mixed_;
     mixed_ = mixed_ || mixes;
     if (!mixes) return add({});
     Random random = draws(number);
     random.uniform();  // the first image's is that of all
-    mix_.partner = static_cast<int32_t>(random.below(static_cast<uint32_t>(micro_batch_.size() - 1)));
+    mix_.partner = static_cast<int32_t>(random.below(static_cast<uint32_t>(micro_batch_.images.size() - 1)));
     mix_.partner += mix_.partner >= static_cast<int32_t>(place_);
     add(mixture(step, random));
   }
@@ -195,7 +194,7 @@ class Drawing {
   }
 
   const SampleKey key_;
-  const std::span<const uint32_t> micro_batch_;
+  const SampleList& micro_batch_;
   const size_t place_;
   const int height_, width_;
   const std::span<EditDraw> edits_;
@@ -286,10 +285,9 @@ Augmentation::Augmentation(std::vector<AugmentStep> steps, int64_t height, int64
 
 bool Augmentation::mixes() const { return mixes_labels(steps_); }
 
-Augmentation::Result Augmentation::draw(const SampleKey& key, std::span<const uint32_t> micro_batch, size_t place,
-                                        std::span<EditDraw> edits) const {
-  if (steps_.empty() || key.epoch == SampleKey::kEvaluation) return {};
-  Drawing drawing(key, micro_batch, place, height_, width_, edits);
+Augmentation::Result Augmentation::draw(const SampleList& micro_batch, size_t place, std::span<EditDraw> edits) const {
+  if (steps_.empty() || micro_batch.key.epoch == SampleKey::kEvaluation) return {};
+  Drawing drawing(micro_batch, place, height_, width_, edits);
   for (uint32_t number = 0; number < steps_.size(); ++number)
     if (!is_done(steps_[number], cropped_))
       std::visit([&](const auto& step) { drawing.take(step, number); }, steps_[number]);

@@ -27,6 +27,16 @@ struct SampleKey {
   uint64_t seed = 0;
   int64_t epoch = kEvaluation;
   static constexpr int64_t kEvaluation = -1;  // no draws
+  uint32_t repeat = 0;                        // how often the epoch's order had the image before
+};
+
+/// The samples of one micro-batch.
+struct SampleList {
+  std::span<const uint32_t> images;  // empty: the end
+  SampleKey key;                     // of all samples; key_of() is that of one
+  std::span<const uint32_t> others = {};   // candidates to replace a damaged image; empty: it is left out
+  std::span<const uint32_t> repeats = {};  // SampleKey::repeat of each; empty: 0
+  SampleKey key_of(size_t i) const { return {key.seed, key.epoch, repeats.empty() ? 0 : repeats[i]}; }
 };
 
 /// The random stream of one place in the list. random_crop and flip share place 0 and draw in turn; the steps on the
@@ -34,7 +44,7 @@ struct SampleKey {
 /// not change, because results depend on them.
 inline constexpr uint32_t kMovePlace = 0, kResizedCropPlace = 1, kReplacementPlace = 2, kFirstStepPlace = 16;
 inline Random draws_of(const SampleKey& key, uint32_t image, uint32_t place) {
-  return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place);
+  return Random(key.seed, Purpose::augment, static_cast<uint64_t>(key.epoch) << 32 | image, place | key.repeat << 8);
 }
 
 // ---- the steps; each lists its keys, in the order of printing
@@ -129,15 +139,14 @@ class Augmentation {
   int edits() const { return edits_; }
   bool mixes() const;
 
-  /// Draws for image number `place` of a micro-batch: its edits and the final move. Each crop moves by
+  /// Draws for sample number `place` of a micro-batch: its edits and the final move. Each crop moves by
   /// -padding..padding in both directions, uniformly. Between two edits, several crops add up, as if the padding were
   /// not cut off in between, and several flips cancel out; a crop after a flip moves the mirrored image.
   struct Result {
     Draw moves;
     Mix mix;
   };
-  Result draw(const SampleKey& key, std::span<const uint32_t> micro_batch, size_t place,
-              std::span<EditDraw> edits) const;
+  Result draw(const SampleList& micro_batch, size_t place, std::span<EditDraw> edits) const;
 
  private:
   std::vector<AugmentStep> steps_;

@@ -16,14 +16,15 @@ size_t ring_size(int64_t batch, int workers) { return static_cast<size_t>(2 + (w
 
 }  // namespace
 
-int64_t read_sample(const DataSet& set, uint32_t image, const SampleKey& key, std::span<const uint32_t> others,
-                    uint8_t* to) {
+int64_t read_sample(const DataSet& set, const SampleList& list, size_t i, uint8_t* to) {
+  const uint32_t image = list.images[i];
+  const SampleKey key = list.key_of(i);
   if (set.read(image, key, to)) return image;
-  if (others.empty()) return kLeftOut;
+  if (list.others.empty()) return kLeftOut;
   constexpr int kMost = 100;
   Random draws = draws_of(key, image, kReplacementPlace);
-  for (int i = 0; i < kMost; ++i) {
-    const uint32_t other = others[draws.below(static_cast<uint32_t>(others.size()))];
+  for (int tries = 0; tries < kMost; ++tries) {
+    const uint32_t other = list.others[draws.below(static_cast<uint32_t>(list.others.size()))];
     if (set.read(other, key, to)) return other;
   }
   fail(ExitCode::data, set.name(), ": ", kMost,
@@ -67,8 +68,8 @@ void Loader::plan(size_t i) {
   Slot& slot = ahead(i);
   const SampleList list = plan_(next_ + static_cast<int64_t>(i) * options_.stride);
   slot.images.assign(list.images.begin(), list.images.end());
-  slot.key = list.key;
-  slot.others = list.others;
+  slot.repeats.assign(list.repeats.begin(), list.repeats.end());
+  slot.list = {slot.images, list.key, list.others, slot.repeats};
   slot.written.assign(slot.images.size(), kLeftOut);
   slot.begun = slot.done = 0;
   slot.error = nullptr;
@@ -122,8 +123,7 @@ void Loader::work() {
     std::exception_ptr error;
     int64_t written = kLeftOut;
     try {
-      written =
-          read_sample(set_, slot->images[i], slot->key, slot->others, slot->samples.data() + i * set_.shape().bytes());
+      written = read_sample(set_, slot->list, i, slot->samples.data() + i * set_.shape().bytes());
     } catch (...) {
       error = std::current_exception();
     }

@@ -14,19 +14,11 @@
 
 namespace ct {
 
-/// The samples of one micro-batch.
-struct SampleList {
-  std::span<const uint32_t> images;  // empty: the end
-  SampleKey key;
-  std::span<const uint32_t> others = {};  // candidates to replace a damaged image; empty: it is left out
-};
-
-/// Reads one image. If it is damaged and the set has OnCorrupt::skip, it is replaced by one of the `others` with its
-/// label, drawn by (seed, epoch, image), so that any number of workers and ranks, and a resume, select the same.
-/// Returns the image that was read, or kLeftOut if there are no others. Error(data) if too many drawn images in a row
-/// are damaged.
-int64_t read_sample(const DataSet& set, uint32_t image, const SampleKey& key, std::span<const uint32_t> others,
-                    uint8_t* to);
+/// Reads the i-th sample of a list. If its image is damaged and the set has OnCorrupt::skip, it is replaced by one of
+/// the `others` with its label, drawn by the sample's key and image, so that any number of workers and ranks, and a
+/// resume, select the same. Returns the image that was read, or kLeftOut if there are no others. Error(data) if too many
+/// drawn images in a row are damaged.
+int64_t read_sample(const DataSet& set, const SampleList& list, size_t i, uint8_t* to);
 inline constexpr int64_t kLeftOut = -1;
 
 /// The number of worker threads of one of `ranks` ranks on this host: `asked` (data.workers), or, if 0, cores divided
@@ -60,9 +52,8 @@ class Loader {
 
  private:
   struct Slot {
-    std::vector<uint32_t> images;
-    SampleKey key;
-    std::span<const uint32_t> others;
+    std::vector<uint32_t> images, repeats;
+    SampleList list;  // of these two
     std::vector<uint8_t> samples;
     std::vector<int64_t> written;  // results of read_sample()
     size_t begun = 0, done = 0;

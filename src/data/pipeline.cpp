@@ -21,7 +21,7 @@ void check_buffers(const Inputs& to, const SampleShape& shape, size_t batch, con
 void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::span<int64_t> written) {
   const size_t bytes = set.shape().bytes();
   for (size_t i = 0; i < list.images.size(); ++i)
-    written[i] = read_sample(set, list.images[i], list.key, list.others, to + i * bytes);
+    written[i] = read_sample(set, list, i, to + i * bytes);
 }
 
 }  // namespace
@@ -45,40 +45,59 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
          counted(this->images(), "training image"), "; lower it or data.validation, or raise data.limit");
   }
   written_.resize(static_cast<size_t>(options_.micro_batch));
+  if (options_.sampler == Sampler::balanced) {
+    by_class_.resize(static_cast<size_t>(set.classes()));
+    for (const uint32_t image : images_) by_class_[static_cast<size_t>(set.label(image))].push_back(image);
+    std::erase_if(by_class_, [](const auto& of_class) { return of_class.empty(); });
+  }
   if (set.direct()) return;
   loader_ = std::make_unique<Loader>(
       set, options_.micro_batch, [this](int64_t number) { return planned(number); },
       LoaderOptions{.workers = options_.workers, .arrived = options_.arrived});
 }
 
-std::span<const uint32_t> Pipeline::order(int64_t epoch) {
-  Order& order = orders_[static_cast<size_t>(epoch % 2)];
-  if (order.epoch != epoch) {
-    order.images = permutation(options_.seed, options_.same_order ? 0 : epoch, static_cast<uint32_t>(images_.size()),
-                               options_.shuffle);
-    for (uint32_t& place : order.images) place = images_[place];
-    order.epoch = epoch;
+Pipeline::Order Pipeline::make_order(int64_t epoch) const {
+  const int64_t drawn = options_.same_order ? 0 : epoch;
+  Order order{.epoch = epoch};
+  if (options_.sampler == Sampler::balanced) {
+    order.images = balanced_draws(options_.seed, drawn, images(), by_class_);
+    order.repeats = earlier_occurrences(order.images);
+    return order;
   }
-  return order.images;
+  order.images = permutation(options_.seed, drawn, static_cast<uint32_t>(images_.size()), options_.shuffle);
+  for (uint32_t& place : order.images) place = images_[place];
+  return order;
 }
 
-std::span<const uint32_t> Pipeline::chosen(int64_t epoch, int64_t step, int64_t k) {
-  return micro_batch_images(order(epoch), options_.train_batch, options_.micro_batch, step, k);
+const Pipeline::Order& Pipeline::order(int64_t epoch) {
+  Order& order = orders_[static_cast<size_t>(epoch % 2)];
+  if (order.epoch != epoch) order = make_order(epoch);
+  return order;
+}
+
+SampleList Pipeline::chosen(int64_t epoch, int64_t step, int64_t k) {
+  const Order& all = order(epoch);
+  const auto part = [&](const std::vector<uint32_t>& of) {
+    return micro_batch_images(of, options_.train_batch, options_.micro_batch, step, k);
+  };
+  return {.images = part(all.images),
+          .key = {options_.seed, epoch},
+          .others = images_,
+          .repeats = all.repeats.empty() ? std::span<const uint32_t>() : part(all.repeats)};
 }
 
 SampleList Pipeline::planned(int64_t number) {
   const int64_t step = number / options_.micros, epoch = step / steps_per_epoch();
   const int64_t k = options_.first_micro + number % options_.micros * options_.micro_stride;
-  return {chosen(epoch, step % steps_per_epoch(), k), {options_.seed, epoch}, images_};
+  return chosen(epoch, step % steps_per_epoch(), k);
 }
 
 std::vector<uint8_t> Pipeline::first_samples(int64_t most) const {
-  std::vector<uint32_t> chosen = permutation(options_.seed, 0, static_cast<uint32_t>(images_.size()), options_.shuffle);
-  chosen.resize(static_cast<size_t>(std::min(most, options_.train_batch)));
-  for (uint32_t& place : chosen) place = images_[place];
-  std::vector<uint8_t> samples(chosen.size() * set_.shape().bytes());
-  std::vector<int64_t> written(chosen.size());
-  read_in_line(set_, {chosen, {options_.seed, 0}, images_}, samples.data(), written);
+  Order order = make_order(0);
+  order.images.resize(static_cast<size_t>(std::min(most, options_.train_batch)));
+  std::vector<uint8_t> samples(order.images.size() * set_.shape().bytes());
+  std::vector<int64_t> written(order.images.size());
+  read_in_line(set_, {order.images, {options_.seed, 0}, images_, order.repeats}, samples.data(), written);
   return samples;
 }
 
@@ -87,18 +106,19 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
   check(epoch >= 0 && step >= 0 && step < steps_per_epoch() && k >= 0 && k < micros_per_step(), "no micro-batch ", k,
         " of step ", step);
   check_buffers(to, set_.shape(), micro, augmentation_);
+  check(to.class_weights.size() == options_.class_weights.size(), "a buffer that does not fit the class weights");
   const int64_t from_first = k - options_.first_micro, place = from_first / options_.micro_stride;
   const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
   const bool ahead = loader_ && foreseen;
   // It may plan epochs ahead, in place of the order of this one.
   if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data(), written_);
   if (to.dropout_key != nullptr) *to.dropout_key = {options_.seed, epoch * steps_per_epoch() + step, k};
-  const SampleList list{chosen(epoch, step, k), {options_.seed, epoch}, images_};
+  const SampleList list = chosen(epoch, step, k);
   if (!ahead) read_in_line(set_, list, to.images.data(), written_);
   set_.check_not_cut();
   const auto edits = static_cast<size_t>(augmentation_.edits());
   for (size_t i = 0; i < micro; ++i) {
-    const auto [moves, mix] = augmentation_.draw(list.key, list.images, i, to.edits.subspan(i * edits, edits));
+    const auto [moves, mix] = augmentation_.draw(list, i, to.edits.subspan(i * edits, edits));
     to.draws[i] = moves;
     to.labels[i] = set_.label(written_[i]);
     replaced_ += written_[i] != list.images[i];
@@ -106,6 +126,7 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
     to.second_labels[i] = mix.partner < 0 ? to.labels[i] : set_.label(written_[static_cast<size_t>(mix.partner)]);
     to.second_shares[i] = mix.share;
   }
+  std::ranges::copy(options_.class_weights, to.class_weights.begin());
   if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
 
@@ -115,7 +136,7 @@ std::span<const uint32_t> Pipeline::upcoming(int64_t epoch, int64_t step, int64_
   if (place < 0 || then >= steps_per_epoch()) return {};  // the next epoch has another order
   constexpr int64_t kMost = 32;                           // more would push each other out of the caches
   return chosen(epoch, then, options_.first_micro + place % options_.micros * options_.micro_stride)
-      .first(static_cast<size_t>(std::min(kMost, options_.micro_batch)));
+      .images.first(static_cast<size_t>(std::min(kMost, options_.micro_batch)));
 }
 
 EvalPipeline::EvalPipeline(const DataSet& set, int64_t batch, int workers)

@@ -24,7 +24,9 @@ struct PipelineOptions {
   uint64_t seed = 0;
   bool shuffle = true;
   bool same_order = false;  // every epoch has the order of the first one
+  Sampler sampler = Sampler::uniform;
   std::vector<AugmentStep> augment = {};
+  std::vector<float> class_weights = {};  // in the loss, by class; empty: classes count alike
   int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
   int64_t micro_batch = 0;  // divides train_batch
   // The micro-batches of each step that this rank is expected to request: first, first + stride, ... (micros 0: to the
@@ -61,9 +63,11 @@ class Pipeline {
   struct Order {
     int64_t epoch = -1;
     std::vector<uint32_t> images;  // of the set
+    std::vector<uint32_t> repeats;  // SampleKey::repeat of each; empty: 0
   };
-  std::span<const uint32_t> order(int64_t epoch);
-  std::span<const uint32_t> chosen(int64_t epoch, int64_t step, int64_t k);
+  Order make_order(int64_t epoch) const;
+  const Order& order(int64_t epoch);
+  SampleList chosen(int64_t epoch, int64_t step, int64_t k);
   /// The samples of one of this rank's micro-batches, numbered through all epochs.
   SampleList planned(int64_t number);
   /// The expected images of this rank's n-th next micro-batch; empty after the end of the epoch.
@@ -71,6 +75,7 @@ class Pipeline {
 
   const DataSet& set_;
   std::vector<uint32_t> images_;
+  std::vector<std::vector<uint32_t>> by_class_;  // the same, for Sampler::balanced
   PipelineOptions options_;
   Augmentation augmentation_;
   std::array<Order, 2> orders_;   // a loader reaches later epochs before this one ends

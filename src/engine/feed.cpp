@@ -36,6 +36,7 @@ Inputs InputFeed::next() {
   fill(in.edits, ports.edits);
   fill(in.second_labels, ports.second_labels);
   fill(in.second_shares, ports.second_shares);
+  fill(in.class_weights, ports.class_weights);
   fill(key, ports.dropout_key);
   in.dropout_key = key.data();
   return in;

@@ -17,6 +17,7 @@ struct Inputs {
   std::span<EditDraw> edits = {};         // [N][edits of the augmentation]
   std::span<int32_t> second_labels = {};  // [N]; empty: images are not mixed
   std::span<float> second_shares = {};    // like second_labels
+  std::span<float> class_weights = {};    // [classes]; empty: classes count alike
   DropoutKey* dropout_key = nullptr;      // identifies the micro-batch; null in evaluation
 };
 

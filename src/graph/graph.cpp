@@ -103,6 +103,7 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
     inputs.push_back({&ports.second_labels, {.name = "second labels", .shape = {in.batch}, .dtype = DType::i32}});
     inputs.push_back({&ports.second_shares, {.name = "second shares", .shape = {in.batch}}});
   }
+  if (in.weights_classes) inputs.push_back({&ports.class_weights, {.name = "class weights", .shape = {in.classes}}});
   ports.inputs = add_block(g, "inputs", MemorySpace::input, std::move(inputs));
   ValueId edited = ports.images;
   for (int i = 0; i < in.edits; ++i) {
@@ -124,7 +125,8 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   const bool train = in.mode == Mode::train;
   const ValueId dlogits = train ? g.add_value({.name = "d logits", .shape = g.shape(logits)}) : kNone;
   g.add_op(SoftmaxCrossEntropy{logits, ports.labels, ports.losses, ports.predicted, ports.label_rank, dlogits,
-                               in.label_smoothing, /*loss_scale=*/kNone, ports.second_labels, ports.second_shares});
+                               in.label_smoothing, /*loss_scale=*/kNone, ports.second_labels, ports.second_shares,
+                               ports.class_weights});
   if (train) differentiate(g, logits, dlogits);
   return g;
 }

@@ -125,6 +125,7 @@ struct Ports {
   ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;  // u8 [N][C][H][W], i32 [N][4], i32 [N]
   ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
   ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
+  ValueId class_weights = kNone;                                          // f32 [classes]; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, label_rank = kNone;  // see SoftmaxCrossEntropy
   Ids balances;  // in training, f32 [1] of each mixture of experts, see Route; not in the outputs' block
 };
@@ -255,6 +256,7 @@ struct InputSpec {
   float label_smoothing = 0;
   int edits = 0;              // of each image, before it is augmented
   bool mixes_labels = false;  // an image may have a second label
+  bool weights_classes = false;
   Mode mode = Mode::train;
   DType compute = DType::f32;  // or bf16, f16
 };

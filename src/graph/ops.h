@@ -388,15 +388,18 @@ struct Add {
 /// losses f32 [N], predicted i32 [N] (first maximum), label_rank i32 [N] (the number of classes above the label: < 5 is
 /// a top-5 hit; a NaN is above every logit, and every logit is above a label's NaN). dlogits = d mean(losses) / d
 /// logits, NaN if a loss is not finite, so that the step is skipped; kNone: evaluation. The target of a mixed image is
-/// second_labels with weight second_shares f32 [N] and labels with the rest.
+/// second_labels with weight second_shares f32 [N] and labels with the rest. class_weights multiply each class's part of
+/// the target, that of label_smoothing too.
 struct SoftmaxCrossEntropy {
   CT_OP("softmax_cross_entropy", loss, memory);
   ValueId logits, labels, losses, predicted, label_rank, dlogits;
   float label_smoothing;
   ValueId loss_scale = kNone;  // LossScaleState (graph/loss_scale.h); its scale multiplies dlogits
   ValueId second_labels = kNone, second_shares = kNone;
-  double predivide = 1;  // divides dlogits, and so every gradient
-  CT_USES((logits, labels, loss_scale, second_labels, second_shares), (losses, predicted, label_rank, dlogits));
+  ValueId class_weights = kNone;  // f32 [classes]; none: 1
+  double predivide = 1;           // divides dlogits, and so every gradient
+  CT_USES((logits, labels, loss_scale, second_labels, second_shares, class_weights),
+          (losses, predicted, label_rank, dlogits));
 };
 
 // ---- update: ops over ranges of the flat order (plan/flat.h). Operands are views of equal length.

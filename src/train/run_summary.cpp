@@ -13,6 +13,7 @@
 #include "comm/all_ranks.h"
 #include "data/description.h"
 #include "data/pictures/picture_set.h"
+#include "train/class_balance.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
 #include "train/setup.h"
@@ -33,6 +34,8 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   log.note(data.source.note);
   for (const std::string& line : notes_of(*data.train, *data.test)) log.note(line);
   if (const std::string line = same_images(*data.train, *data.test); !line.empty()) log.warn(line);
+  const std::vector<int64_t> counts = class_counts(*data.train, data.parts.training);
+  if (const std::string line = imbalance(config, data.train->class_names(), counts); !line.empty()) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
     if (const std::string line = pictures->enlarged(); !line.empty()) log.warn(line);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/seconds.h"
 #include "train/agree.h"
+#include "train/class_balance.h"
 #include "train/memory/estimate.h"
 
 namespace ct {
@@ -22,6 +23,8 @@ void TrainingSession::prepare(const std::string& plans) {
   run_on_all_ranks(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
   programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
+  const std::vector<int64_t> counts = class_counts(*data_.train, data_.parts.training);
+  run_on_all_ranks(comm_, [&] { reading.class_weights = class_weights(config_, data_.train->class_names(), counts); });
   reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };
   pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training, std::move(reading));
   agree_on_plans(plans);

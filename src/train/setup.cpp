@@ -137,6 +137,7 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
     spec.label_smoothing = static_cast<float>(config.train.label_smoothing);
     spec.edits = edits_of(config.data.augment, data.cropped);
     spec.mixes_labels = mixes_labels(config.data.augment);
+    spec.weights_classes = !config.train.class_weights.empty();
   }
   return spec;
 }
@@ -167,6 +168,7 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
   return {.seed = static_cast<uint64_t>(config.seed),
           .shuffle = config.data.shuffle,
           .same_order = config.compat.has(CompatFlag::fixed_order),
+          .sampler = config.data.sampler,
           .augment = config.data.augment,
           .train_batch = batch.train,
           .micro_batch = batch.micro,

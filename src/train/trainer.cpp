@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "train/agree.h"
+#include "train/class_balance.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/divergence.h"
@@ -201,6 +202,9 @@ bool Trainer::evaluate_now(Because because) {
     report_replaced();
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
     for (const auto& listener : listeners_) listener->show_evaluation(results.front(), results.back(), ends_epoch);
+    if (ends_epoch && state_.epoch == 1)
+      if (const std::string weak = weak_classes(results.front(), session_.data().train->class_names()); !weak.empty())
+        log_.warn(weak + " after the first epoch");
 
     const auto figures = [](const Evaluation& e) { return Judged::Figures{e.loss, e.accuracy()}; };
     const Judged judged{figures(results.front()), figures(results.back())};

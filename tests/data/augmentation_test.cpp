@@ -21,7 +21,7 @@ class Drawn {
   explicit Drawn(std::vector<AugmentStep> steps, int height = kSide, int width = kSide, SampleKey key = {42, 3})
       : augmentation_(std::move(steps), height, width), key_(key), edits(static_cast<size_t>(augmentation_.edits())) {}
   const Draw& of(uint32_t image) {
-    const auto result = augmentation_.draw(key_, {&image, 1}, 0, edits);
+    const auto result = augmentation_.draw({{&image, 1}, key_}, 0, edits);
     moves_ = result.moves;
     return moves_;
   }
@@ -291,7 +291,7 @@ struct Mixed {
     const auto count = static_cast<size_t>(augmentation.edits());
     edits.resize(images.size() * count);
     for (size_t i = 0; i < images.size(); ++i)
-      mixes.push_back(augmentation.draw({42, epoch}, images, i, std::span(edits).subspan(i * count, count)).mix);
+      mixes.push_back(augmentation.draw({images, {42, epoch}}, i, std::span(edits).subspan(i * count, count)).mix);
   }
   std::vector<EditDraw> edits;
   std::vector<Mix> mixes;
@@ -411,7 +411,7 @@ TEST(Augmentation, ACropThatWasDoneIsLeftOut) {
   ASSERT_EQ(rest.edits(), 2);
   for (uint32_t image = 0; image < 50; ++image) {
     std::vector<EditDraw> a(3), b(2);
-    const auto one = whole.draw({1, 2}, {&image, 1}, 0, a), other = rest.draw({1, 2}, {&image, 1}, 0, b);
+    const auto one = whole.draw({{&image, 1}, {1, 2}}, 0, a), other = rest.draw({{&image, 1}, {1, 2}}, 0, b);
     EXPECT_EQ(a[0].at, b[0].at);
     EXPECT_EQ(a[2].at, b[1].at);
     EXPECT_EQ(one.moves.flip, other.moves.flip);

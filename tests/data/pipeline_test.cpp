@@ -1,6 +1,8 @@
 #include "data/pipeline.h"
 
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
@@ -47,13 +49,44 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
         for (int i = 0; i < 4; ++i) {
           const uint32_t image = parts.training[order[step * 12 + k * 4 + i]];
           expect_image(set, image, batch, i);
-          const Draw draw = Augmentation(augment, 32, 32).draw({5, epoch}, {&image, 1}, 0, {}).moves;
+          const Draw draw = Augmentation(augment, 32, 32).draw({{&image, 1}, {5, epoch}}, 0, {}).moves;
           EXPECT_EQ(batch.draws[i].dy, draw.dy);
           EXPECT_EQ(batch.draws[i].dx, draw.dx);
         }
       }
     }
   }
+}
+
+TEST_F(PipelineTest, ARepeatedImageIsAugmentedAnew) {
+  const CifarSet set = small_set(100);
+  std::vector<uint32_t> images(9);  // of classes that have few images each
+  std::iota(images.begin(), images.end(), 0u);
+  Pipeline pipeline(set, images,
+                    {.seed = 5,
+                     .sampler = Sampler::balanced,
+                     .augment = {RandomCrop{.padding = 4}},
+                     .class_weights = {1, 2, 3},
+                     .train_batch = 9,
+                     .micro_batch = 9});
+  std::map<int32_t, std::set<std::pair<int32_t, int32_t>>> moves;  // of each image, which its first pixel tells
+  std::map<int32_t, int> draws;
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    PipelineBatch batch(9);
+    std::vector<float> weights(3);
+    Inputs to = batch.to();
+    to.class_weights = weights;
+    pipeline.fill(epoch, 0, 0, to);
+    EXPECT_EQ(weights, (std::vector<float>{1, 2, 3}));
+    for (size_t i = 0; i < 9; ++i) {
+      ++draws[batch.images[i * kImageBytes]];
+      moves[batch.images[i * kImageBytes]].insert({batch.draws[i].dy, batch.draws[i].dx});
+    }
+  }
+  int repeated = 0;
+  for (const auto& [image, count] : draws)
+    if (count > 4) ++repeated, EXPECT_GE(moves[image].size(), 4u) << image;
+  EXPECT_GT(repeated, 0);
 }
 
 TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
@@ -117,7 +150,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
     const auto images = micro_batch_images(order, 10, 5, 1, k);
     for (size_t i = 0; i < 5; ++i) {
       std::vector<EditDraw> expected(3);
-      const auto [moves, mix] = augmentation.draw({3, 2}, images, i, expected);
+      const auto [moves, mix] = augmentation.draw({images, {3, 2}}, i, expected);
       for (size_t e = 0; e < 3; ++e) {
         EXPECT_EQ(edits[3 * i + e].kind, expected[e].kind);
         EXPECT_EQ(edits[3 * i + e].at, expected[e].at);

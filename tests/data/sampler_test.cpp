@@ -1,6 +1,8 @@
 #include "data/sampler.h"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "data/data_fixture.h"
@@ -51,6 +53,26 @@ TEST_F(SamplerTest, HoldOutDependsOnTheSeedAlone) {
   for (int64_t bad : {int64_t{-1}, int64_t{1000}, int64_t{5000000000}}) {
     expect_error(ExitCode::usage, {"data.validation", "999"}, [&] { hold_out(42, 1000, bad); });
   }
+}
+
+TEST_F(SamplerTest, BalancedDrawsHaveEveryClassEquallyOften) {
+  const std::vector<std::vector<uint32_t>> by_class = {{0, 2, 4, 6, 8, 10, 12, 14}, {1}, {3, 5}};
+  constexpr int64_t kDraws = 30000;
+  std::map<uint32_t, int64_t> counts;
+  for (const uint32_t image : balanced_draws(42, 3, kDraws, by_class)) ++counts[image];
+  for (const auto& of_class : by_class)
+    for (const uint32_t image : of_class)  // 5 standard deviations
+      EXPECT_NEAR(counts[image], kDraws / 3 / std::ssize(of_class), 5 * std::sqrt(kDraws / 3 / std::ssize(of_class)))
+          << image;
+  EXPECT_EQ(counts.size(), 11u);
+  EXPECT_EQ(balanced_draws(42, 3, 50, by_class), balanced_draws(42, 3, 50, by_class));
+  EXPECT_NE(balanced_draws(42, 3, 50, by_class), balanced_draws(42, 4, 50, by_class));
+  EXPECT_NE(balanced_draws(42, 3, 50, by_class), balanced_draws(43, 3, 50, by_class));
+}
+
+TEST_F(SamplerTest, EarlierOccurrencesAreCounted) {
+  const std::vector<uint32_t> order = {7, 3, 7, 7, 9, 3};
+  EXPECT_EQ(earlier_occurrences(order), (std::vector<uint32_t>{0, 0, 1, 2, 0, 1}));
 }
 
 TEST_F(SamplerTest, MicroBatchesTileTheOrder) {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "cli/bench/bench.h"
 #include "train/agree.h"
+#include "train/class_balance.h"
 #include "train/session.h"
 
 namespace ct {
@@ -13,7 +14,9 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   const BatchSizes batch = batch_for(config.batch, comm.size());
   check_augmentation(config, batch.micro, data.spec());
   const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
-  Pipeline pipeline(*data.train, data.parts.training, pipeline_options(config, batch, d, comm.rank()));
+  PipelineOptions options = pipeline_options(config, batch, d, comm.rank());
+  options.class_weights = class_weights(config, data.train->class_names(), class_counts(*data.train, data.parts.training));
+  Pipeline pipeline(*data.train, data.parts.training, options);
   make_late_datasets(data, config, comm);
   const auto micro = static_cast<size_t>(batch.micro);
   std::vector<uint8_t> images(micro * data.train->shape().bytes());
@@ -23,13 +26,14 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   std::vector<EditDraw> edits(micro * static_cast<size_t>(edits_of(config.data.augment, data.train->cropped())));
   std::vector<int32_t> second_labels(mixes ? micro : 0);
   std::vector<float> second_shares(second_labels.size());
+  std::vector<float> weights(options.class_weights.size());
   int64_t step = 0;
   const Spread time = time_windows(comm, f, [&](int64_t count) {
     for (const int64_t end = step + count; step < end; ++step)
       for (int j = 0; j < d.accumulation; ++j) {
         comm.heartbeat().advance(Phase::data);
         pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
-                      d.micro_batch(comm.rank(), j), {images, draws, labels, edits, second_labels, second_shares});
+                      d.micro_batch(comm.rank(), j), {images, draws, labels, edits, second_labels, second_shares, weights});
       }
   });
   if (comm.rank() != 0) return 0;

@@ -52,28 +52,41 @@ inline std::vector<double> relu_gradient(const std::vector<double>& y, std::vect
   return dy;
 }
 
-/// One image's loss.
+/// One image's loss: - sum_c target_c log softmax(z)_c. A target need not sum to 1.
 template <class T>
-T softmax_cross_entropy(const std::vector<T>& z, int64_t label, double smoothing) {
+T softmax_cross_entropy(const std::vector<T>& z, const std::vector<double>& target) {
   double top = real(z[0]);
   for (const T& v : z) top = std::max(top, real(v));
-  T sum = 0, mean = 0;
-  for (const T& v : z) {
-    sum += std::exp(v - top);
-    mean += v / static_cast<double>(z.size());
-  }
+  T sum = 0, loss = 0;
+  for (const T& v : z) sum += std::exp(v - top);
   const T log_sum = top + std::log(sum);
-  return (1 - smoothing) * (log_sum - z[label]) + smoothing * (log_sum - mean);
+  for (size_t c = 0; c < z.size(); ++c) loss += target[c] * (log_sum - z[c]);
+  return loss;
 }
 
-/// The gradient of softmax_cross_entropy: the softmax minus the smoothed target.
-inline std::vector<double> softmax_cross_entropy_gradient(std::vector<double> z, int64_t label, double smoothing) {
-  const double top = *std::max_element(z.begin(), z.end()), classes = static_cast<double>(z.size());
-  double sum = 0;
+/// Its gradient by z: the softmax, times the target's sum, minus the target.
+inline std::vector<double> softmax_cross_entropy_gradient(std::vector<double> z, const std::vector<double>& target) {
+  const double top = *std::max_element(z.begin(), z.end());
+  double sum = 0, targets = 0;
   for (double& v : z) sum += v = std::exp(v - top);
-  for (double& v : z) v = v / sum - smoothing / classes;
-  z[static_cast<size_t>(label)] -= 1 - smoothing;
+  for (const double t : target) targets += t;
+  for (size_t c = 0; c < z.size(); ++c) z[c] = targets * z[c] / sum - target[c];
   return z;
+}
+
+/// The target of a label with label smoothing.
+inline std::vector<double> smooth_target(size_t classes, int64_t label, double smoothing) {
+  std::vector<double> target(classes, smoothing / static_cast<double>(classes));
+  target[static_cast<size_t>(label)] += 1 - smoothing;
+  return target;
+}
+template <class T>
+T softmax_cross_entropy(const std::vector<T>& z, int64_t label, double smoothing) {
+  return softmax_cross_entropy(z, smooth_target(z.size(), label, smoothing));
+}
+inline std::vector<double> softmax_cross_entropy_gradient(const std::vector<double>& z, int64_t label,
+                                                          double smoothing) {
+  return softmax_cross_entropy_gradient(z, smooth_target(z.size(), label, smoothing));
 }
 
 }  // namespace ct::reference

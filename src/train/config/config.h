@@ -12,6 +12,7 @@
 
 #include "comm/watchdog/supervision.h"
 #include "data/pictures/transform.h"
+#include "data/sampler.h"
 #include "metrics/log_format.h"
 #include "model/models.h"
 #include "optim/parameter_groups.h"
@@ -19,6 +20,7 @@
 #include "plan/lower.h"
 #include "train/config/batch.h"
 #include "train/config/choices.h"
+#include "train/config/class_weights.h"
 
 namespace ct {
 
@@ -35,6 +37,7 @@ struct Config {
     std::string train, val;  // the folders of the two splits; empty: in path
     int64_t validation = 0;  // images held out of the training set
     bool shuffle = true;
+    Sampler sampler = Sampler::uniform;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
     int64_t size = 224;    // of a sample made from a picture: width and height
@@ -70,6 +73,7 @@ struct Config {
     } ema;
     Recompute recompute = Recompute::none;
     double label_smoothing = 0;
+    ClassWeights class_weights;
     int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
   } train;
 

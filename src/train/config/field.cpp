@@ -173,6 +173,22 @@ std::string compat_text(const Compat& compat) {
   return "[" + text + "]";
 }
 
+/// auto, or {cat: 3}.
+ClassWeights checked_class_weights(const ConfigField& field, const Node& node) {
+  ClassWeights weights;
+  weights.automatic = node.kind == Kind::text && node.text == "auto";
+  if (weights.automatic || node.kind == Kind::null) return weights;
+  if (node.kind != Kind::map) wrong_type(field, node, "auto, or weights by class such as {cat: 3}");
+  for (const document::Entry& entry : node.entries)
+    weights.by_name[entry.key] = checked_number({field.key + "." + entry.key, field.target, "", field.rule}, entry.value);
+  return weights;
+}
+
+std::string class_weights_text(const ClassWeights& weights) {
+  if (weights.automatic) return "auto";
+  return "{" + joined(weights.by_name, ", ", [](const auto& w) { return flow(w.first) + ": " + flow(w.second); }) + "}";
+}
+
 template <size_t N>
 std::array<double, N> checked_numbers(const ConfigField& field, const Node& node) {
   if (node.kind != Kind::list || node.items.size() != N) wrong_type(field, node, str("a list of ", N, " numbers"));
@@ -269,6 +285,7 @@ std::string field_text(const ConfigField& field) {
                [](const std::vector<int64_t>* v) { return list_text(*v); },
                [](const std::vector<std::string>* v) { return list_text(*v); },
                [](const Compat* v) { return compat_text(*v); },
+               [](const ClassWeights* v) { return class_weights_text(*v); },
                [](const std::vector<AugmentStep>* v) { return "[" + joined(*v, ", ", step_text) + "]"; },
                [](const std::vector<optim::ParameterGroup>* v) { return "[" + joined(*v, ", ", group_text) + "]"; },
                [](const std::optional<optim::Optimizer>* v) { return std::string(*v ? optim::type_of(**v) : ""); },
@@ -298,6 +315,7 @@ void read_field(const ConfigField& field, const Node& node) {
           [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
           [&](std::vector<std::string>* v) { *v = checked_words(field, node); },
           [&](Compat* v) { *v = checked_compat(field, node); },
+          [&](ClassWeights* v) { *v = checked_class_weights(field, node); },
           [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
             constexpr size_t kMost = 32;

@@ -155,7 +155,12 @@ Json values(const ConfigField& field) {
                },
                [&](const std::optional<optim::Optimizer>*) { return text(rule, rule.values); },
                [&](const optim::LrSchedule*) { return text(rule, rule.values); },
-               [](const Compat*) { return flags(); }},
+               [](const Compat*) { return flags(); },
+               [&](const ClassWeights*) -> Json {
+                 return {{"anyOf",
+                          {{{"const", "auto"}},
+                           {{"type", {"object", "null"}}, {"additionalProperties", number(rule, "number")}}}}};
+               }},
       field.target);
 }
 

@@ -74,6 +74,8 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.val", &c.data.val, "the folder of the test pictures; empty: val/ in data.path", may_be_empty},
       {"data.validation", &c.data.validation, "images held out of the training set", natural},
       {"data.shuffle", &c.data.shuffle, "a new permutation every epoch; false: file order", {}},
+      {"data.sampler", &c.data.sampler,
+       "uniform: each image once an epoch; balanced: every class equally often, drawn with replacement", {}},
       {"data.normalize.mean", &c.data.mean, "of pixels scaled to 0..1, per channel", {}},
       {"data.normalize.std", &c.data.std, "of pixels scaled to 0..1, per channel", {.min = 0, .above_min = true}},
       {"data.augment",
@@ -131,6 +133,8 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train.recompute", &c.train.recompute,
        "none | blocks: recompute the activations of each block in its backward pass", changeable},
       {"train.label_smoothing", &c.train.label_smoothing, "share of the target spread over all classes", fraction},
+      {"train.class_weights", &c.train.class_weights,
+       "weights of classes in the loss, by name, such as {cat: 3}; auto: inversely proportional to their images", natural},
       {"train.max_bad_steps", &c.train.max_bad_steps, "non-finite steps in a row that end the run", positive},
       {"checkpoint.keep_last", &c.checkpoint.keep_last, "checkpoints kept", at_least_one},
       {"checkpoint.on_failure", &c.checkpoint.on_failure, "reaction to a failed save during training", changeable},
@@ -285,6 +289,7 @@ std::vector<ConfigField> effective_fields(Config& config) {
       return config.zero_optimization.offload_param_device != OffloadDevice::none;
     if (field.key == "gradient_predivide_factor") return !config.prescale_gradients;
     if (const auto* compat = std::get_if<Compat*>(&field.target)) return !(*compat)->empty();
+    if (const auto* weights = std::get_if<ClassWeights*>(&field.target)) return !(*weights)->empty();
     for (const auto& [block, enabled] : {std::pair{"fp16.", config.fp16.enabled},
                                          {"elasticity.", config.elasticity.enabled},
                                          {"tensorboard.", config.tensorboard.enabled},
