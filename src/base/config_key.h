@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/choice.h"
+#include "base/step_count.h"
 
 namespace ct {
 
@@ -31,7 +32,8 @@ struct ConfigRule {
 struct ConfigKey {
   std::string name;
   std::variant<bool*, int64_t*, double*, std::string*, std::array<double, 2>*, std::vector<double>*,
-               std::optional<int64_t>*, std::optional<double>*, Choice>
+               std::optional<int64_t>*, std::optional<double>*, StepCount*, std::optional<StepCount>*,
+               std::vector<StepCount>*, Choice>
       target;
   std::string doc;
   ConfigRule rule = {};

@@ -18,7 +18,7 @@ class DeepSpeedConsole : public RunListener {
  public:
   explicit DeepSpeedConsole(const ListenerSetup& setup)
       : run_(setup.run),
-        rates_(run_.config, setup.total_steps),
+        rates_(run_.config, {setup.total_steps}),
         throughputs_(run_),
         loss_scale_(update_rule(run_.config).loss_scale) {}
 

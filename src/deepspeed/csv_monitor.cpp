@@ -16,7 +16,7 @@ class CsvLog : public RunListener {
  public:
   explicit CsvLog(const ListenerSetup& setup)
       : run_(setup.run),
-        rates_(run_.config, setup.total_steps),
+        rates_(run_.config, {setup.total_steps}),
         has_loss_scale_(update_rule(run_.config).loss_scale.has_value()) {
     const auto& [enabled, output, job] = run_.config.csv_monitor;
     Path folder = output.empty() ? setup.folder / kCsvFolder : Path(output);

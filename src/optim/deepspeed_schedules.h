@@ -42,7 +42,7 @@ inline double warmup_share(WarmupType type, int64_t it, int64_t steps) {
 }
 
 /// doubt() of schedules that decay after a warm-up.
-inline std::string doubt_of_fall(const std::optional<int64_t>& total_num_steps, int64_t warmup) {
+inline std::string doubt_of_fall(const std::optional<StepCount>& total_num_steps, int64_t warmup) {
   if (!total_num_steps || *total_num_steps > warmup) return "";
   return str("total_num_steps ", *total_num_steps, " is not more than warmup_num_steps ", warmup,
              ": the rate is at its lowest immediately after the warm-up; lower warmup_num_steps");
@@ -53,7 +53,7 @@ inline std::string doubt_of_fall(const std::optional<int64_t>& total_num_steps, 
 struct WarmupLr {
   static constexpr std::string_view kType = "WarmupLR", kOverridesLr = "warmup_max_lr";
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;
-  int64_t warmup_num_steps = 1000;
+  StepCount warmup_num_steps = 1000;
   WarmupType warmup_type = WarmupType::log;
 
   std::vector<ConfigKey> keys() {
@@ -73,7 +73,7 @@ struct WarmupLr {
 /// WarmupDecayLR: as WarmupLR, then linearly to warmup_min_lr at iteration total_num_steps, where it stays.
 struct WarmupDecayLr : WarmupLr {
   static constexpr std::string_view kType = "WarmupDecayLR";
-  std::optional<int64_t> total_num_steps;  // applied steps; absent: the run's
+  std::optional<StepCount> total_num_steps;  // applied steps; absent: the run's
 
   std::vector<ConfigKey> keys() {
     std::vector<ConfigKey> keys = WarmupLr::keys();
@@ -101,9 +101,9 @@ struct WarmupDecayLr : WarmupLr {
 /// a cosine to cos_min_ratio at total_num_steps, where it stays (DeepSpeed's rises again). The first step's rate is 0.
 struct WarmupCosineLr {
   static constexpr std::string_view kType = "WarmupCosineLR";
-  std::optional<int64_t> total_num_steps;  // applied steps; absent: the run's
+  std::optional<StepCount> total_num_steps;  // applied steps; absent: the run's
   double warmup_min_ratio = 0;
-  int64_t warmup_num_steps = 1000;
+  StepCount warmup_num_steps = 1000;
   double cos_min_ratio = 1e-4;
   WarmupType warmup_type = WarmupType::log;
   bool rises_again = false;  // no key: continues along the cosine after total_num_steps, as in DeepSpeed
@@ -145,9 +145,9 @@ struct OneCycle {
   static constexpr double kBeta2 = 0.99;
   std::optional<double> cycle_min_lr, cycle_max_lr;
   double decay_lr_rate = 0;
-  int64_t cycle_first_step_size = 2000;
-  std::optional<int64_t> cycle_second_step_size;  // absent: cycle_first_step_size
-  int64_t decay_step_size = 0;
+  StepCount cycle_first_step_size = 2000;
+  std::optional<StepCount> cycle_second_step_size;  // absent: cycle_first_step_size
+  StepCount decay_step_size = 0;
   bool cycle_momentum = true;
   double cycle_min_mom = 0.8, cycle_max_mom = 0.9, decay_mom_rate = 0;
 
@@ -220,7 +220,7 @@ struct OneCycle {
 struct LrRangeTest {
   static constexpr std::string_view kType = "LRRangeTest", kOverridesLr = "lr_range_test_min_lr";
   double lr_range_test_min_lr = 1e-3;
-  int64_t lr_range_test_step_size = 2000;
+  StepCount lr_range_test_step_size = 2000;
   double lr_range_test_step_rate = 1;
   bool lr_range_test_staircase = false;
 

@@ -20,7 +20,7 @@ namespace ct::optim {
 struct ConstantLr {
   static constexpr std::string_view kType = "ConstantLR";
   double factor = 1.0 / 3;
-  int64_t total_iters = 5;
+  StepCount total_iters = 5;
 
   std::vector<ConfigKey> keys() {
     return {{"factor", &factor, "factor of the optimizer's lr at first", kShare},
@@ -35,7 +35,7 @@ struct ConstantLr {
 /// StepLR: lr * gamma ^ floor(step / step_size).
 struct StepLr {
   static constexpr std::string_view kType = "StepLR";
-  int64_t step_size = 0;  // 0: not given
+  StepCount step_size = 0;  // 0: not given
   double gamma = 0.1;
 
   std::vector<ConfigKey> keys() {
@@ -43,7 +43,7 @@ struct StepLr {
             {"gamma", &gamma, "factor applied to the rate every step_size steps", kNotNegative}};
   }
   std::optional<ConfigFault> fault() const {
-    if (step_size < 1) return ConfigFault{"step_size", "must be given: the optimizer steps at one rate"};
+    if (step_size.is_zero()) return ConfigFault{"step_size", "must be given: the optimizer steps at one rate"};
     return {};
   }
   Rates at(Rates given, int64_t step) const {
@@ -55,7 +55,7 @@ struct StepLr {
 /// MultiStepLR: lr times gamma at every milestone.
 struct MultiStepLr {
   static constexpr std::string_view kType = "MultiStepLR";
-  std::vector<double> milestones;  // whole numbers, ascending
+  std::vector<StepCount> milestones;  // ascending
   double gamma = 0.1;
 
   std::vector<ConfigKey> keys() {
@@ -63,16 +63,15 @@ struct MultiStepLr {
             {"gamma", &gamma, "factor of the rate at each milestone", kNotNegative}};
   }
   std::optional<ConfigFault> fault() const {
-    const auto whole = [](double step) { return step == std::floor(step); };
     if (milestones.empty())
       return ConfigFault{"milestones", "must be given: the optimizer steps at which the rate changes"};
-    if (!std::ranges::all_of(milestones, whole))
-      return ConfigFault{"milestones", "must be whole numbers: optimizer steps"};
-    if (!std::ranges::is_sorted(milestones)) return ConfigFault{"milestones", "must be in ascending order"};
+    const bool in_steps = std::ranges::all_of(
+        milestones, [](const StepCount& at) { return at.unit() == StepCount::Unit::steps; });
+    if (in_steps && !std::ranges::is_sorted(milestones)) return ConfigFault{"milestones", "must be in ascending order"};
     return {};
   }
   Rates at(Rates given, int64_t step) const {
-    const auto reached = std::ranges::upper_bound(milestones, static_cast<double>(step)) - milestones.begin();
+    const auto reached = std::ranges::upper_bound(milestones, StepCount(step)) - milestones.begin();
     given.lr *= std::pow(gamma, static_cast<double>(reached));
     return given;
   }
@@ -102,7 +101,7 @@ struct ExponentialLr {
 struct LinearLr {
   static constexpr std::string_view kType = "LinearLR";
   double start_factor = 1.0 / 3, end_factor = 1;
-  int64_t total_iters = 5;
+  StepCount total_iters = 5;
 
   std::vector<ConfigKey> keys() {
     const ConfigRule part{.min = 0, .max = 1, .above_min = true};
@@ -111,7 +110,7 @@ struct LinearLr {
             {"total_iters", &total_iters, "optimizer steps from start_factor to end_factor", {.min = 1}}};
   }
   Rates at(Rates given, int64_t step) const {
-    const double share = static_cast<double>(std::min(step, total_iters)) / static_cast<double>(total_iters);
+    const double share = static_cast<double>(std::min<int64_t>(step, total_iters)) / static_cast<double>(total_iters);
     given.lr *= start_factor + (end_factor - start_factor) * share;
     return given;
   }
@@ -120,7 +119,7 @@ struct LinearLr {
 /// PolynomialLR: lr * (1 - step / total_iters) ^ power, then 0.
 struct PolynomialLr {
   static constexpr std::string_view kType = "PolynomialLR";
-  int64_t total_iters = 5;
+  StepCount total_iters = 5;
   double power = 1;
 
   std::vector<ConfigKey> keys() {
@@ -128,7 +127,7 @@ struct PolynomialLr {
             {"power", &power, "1: linear decay", kPositive}};
   }
   Rates at(Rates given, int64_t step) const {
-    const double left = 1 - static_cast<double>(std::min(step, total_iters)) / static_cast<double>(total_iters);
+    const double left = 1 - static_cast<double>(std::min<int64_t>(step, total_iters)) / static_cast<double>(total_iters);
     given.lr *= std::pow(left, power);
     return given;
   }
@@ -143,7 +142,7 @@ inline double along_cosine(double high, double low, double share) {
 /// T_max; then, as in PyTorch, the rate rises and falls again.
 struct CosineAnnealingLr {
   static constexpr std::string_view kType = "CosineAnnealingLR";
-  std::optional<int64_t> t_max;  // absent: the run's
+  std::optional<StepCount> t_max;  // absent: the run's
   double eta_min = 0;
 
   std::vector<ConfigKey> keys() {
@@ -163,7 +162,7 @@ struct CosineAnnealingLr {
 /// steps, then again, in T_mult times as many steps each time.
 struct CosineAnnealingWarmRestarts {
   static constexpr std::string_view kType = "CosineAnnealingWarmRestarts";
-  int64_t t_0 = 0;  // 0: not given
+  StepCount t_0 = 0;  // 0: not given
   int64_t t_mult = 1;
   double eta_min = 0;
 
@@ -173,7 +172,7 @@ struct CosineAnnealingWarmRestarts {
             {"eta_min", &eta_min, "the lowest rate", kNotNegative}};
   }
   std::optional<ConfigFault> fault() const {
-    if (t_0 < 1) return ConfigFault{"T_0", "must be given: the optimizer steps to the first restart"};
+    if (t_0.is_zero()) return ConfigFault{"T_0", "must be given: the optimizer steps to the first restart"};
     return {};
   }
   Rates at(Rates given, int64_t step) const {

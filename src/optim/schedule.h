@@ -26,11 +26,19 @@ using LrSchedule =
     std::variant<Constant, WarmupLr, WarmupDecayLr, WarmupCosineLr, OneCycle, LrRangeTest, ConstantLr, StepLr,
                  MultiStepLr, ExponentialLr, LinearLr, PolynomialLr, CosineAnnealingLr, CosineAnnealingWarmRestarts>;
 
-/// Passes the number of the run's steps to the schedule.
-inline void fit_run(LrSchedule& schedule, int64_t steps) {
+/// Turns durations into steps, and passes the number of the run's steps to the schedule.
+inline void fit_run(LrSchedule& schedule, const RunLength& run) {
+  const auto settle_all = [&](ConfigKey& key) {
+    if (auto** const count = std::get_if<StepCount*>(&key.target)) (*count)->settle(run);
+    if (auto** const count = std::get_if<std::optional<StepCount>*>(&key.target); count && **count)
+      (**count)->settle(run);
+    if (auto** const counts = std::get_if<std::vector<StepCount>*>(&key.target))
+      for (StepCount& count : **counts) count.settle(run);
+  };
   std::visit(
-      [steps](auto& s) {
-        if constexpr (requires { s.fit_run(steps); }) s.fit_run(steps);
+      [&](auto& s) {
+        for (ConfigKey key : s.keys()) settle_all(key);
+        if constexpr (requires { s.fit_run(run.steps); }) s.fit_run(run.steps);
       },
       schedule);
 }

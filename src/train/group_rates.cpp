@@ -4,8 +4,8 @@
 
 namespace ct {
 
-GroupRates::GroupRates(const Config& config, int64_t run_steps)
-    : optimizer_(config.optimizer.value()), rates_(step_rates(config, run_steps)) {
+GroupRates::GroupRates(const Config& config, const RunLength& run)
+    : optimizer_(config.optimizer.value()), rates_(step_rates(config, run)) {
   for (const optim::ParameterGroup& group : config.optimizer_groups) scales_.push_back(group.lr_scale);
   scales_.push_back(1);
 }

@@ -13,8 +13,7 @@ namespace ct {
 
 class GroupRates {
  public:
-  /// For a run of `run_steps` updates.
-  GroupRates(const Config& config, int64_t run_steps);
+  GroupRates(const Config& config, const RunLength& run);
 
   /// The values of applied step number `step`, counted from 0.
   std::vector<double> lr(int64_t step) const;

@@ -39,7 +39,7 @@ class Throughputs {
 class ProgressLines : public RunListener {
  public:
   explicit ProgressLines(const ListenerSetup& setup)
-      : run_(setup.run), rates_(run_.config, setup.total_steps), throughputs_(run_) {}
+      : run_(setup.run), rates_(run_.config, {setup.total_steps}), throughputs_(run_) {}
 
   void start() override { throughputs_.start(); }
   void after_step() override { throughputs_.after_step(); }

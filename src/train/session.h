@@ -69,6 +69,7 @@ class TrainingSession {
   int classes() const { return data_.train->classes(); }
   int64_t steps_per_epoch() const { return static_cast<int64_t>(data_.parts.training.size()) / batch_.train; }
   int64_t total_steps() const { return ct::run_steps(config_, steps_per_epoch()); }
+  RunLength length() const { return {total_steps(), steps_per_epoch()}; }
   /// Stored or chosen plans that are not available, of the first rank that lacks one; empty: none.
   const std::string& plans_missed() const { return plans_missed_; }
 

@@ -44,10 +44,10 @@ int64_t run_steps(const Config& config, int64_t steps_per_epoch) {
   return config.train.max_steps >= 0 ? std::min(steps, config.train.max_steps) : steps;
 }
 
-std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_steps) {
+std::function<Rates(int64_t step)> step_rates(const Config& config, const RunLength& run) {
   optim::LrSchedule scheduler = config.scheduler;
-  optim::fit_run(scheduler, run_steps);
-  if (const auto fault = optim::fault_of_run(scheduler, config.optimizer.value(), run_steps))
+  optim::fit_run(scheduler, run);
+  if (const auto fault = optim::fault_of_run(scheduler, config.optimizer.value(), run.steps))
     fail(ExitCode::usage, "scheduler.params.", fault->key, " ", fault->text);
   const Compat& compat = config.compat;
   if (auto* cosine = std::get_if<optim::WarmupCosineLr>(&scheduler))
@@ -59,11 +59,11 @@ std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_
   };
 }
 
-Schedule step_schedule(const Config& config, int64_t run_steps) {
+Schedule step_schedule(const Config& config, const RunLength& run) {
   // DeepSpeed's FP16_Optimizer makes an empty step as it is made.
   const int64_t ahead =
       config.compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
-  return [optimizer = config.optimizer.value(), rates = step_rates(config, run_steps), ahead](int64_t step) {
+  return [optimizer = config.optimizer.value(), rates = step_rates(config, run), ahead](int64_t step) {
     return optim::schedule_row(rates(step), optimizer, step, ahead);
   };
 }

@@ -308,7 +308,7 @@ std::string Trainer::open_folder() {
   // What was left open is recorded, for a resume to compare.
   config_.data.dataset = session_.data().source.kind->key;
   const bool known = !optim::doubt_of(config_.scheduler).empty();  // printed with the configuration
-  optim::fit_run(config_.scheduler, session_.total_steps());
+  optim::fit_run(config_.scheduler, session_.length());
   if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
     log_.warn("scheduler.params." + doubt);
   if (comm_.rank() == 0)

@@ -81,7 +81,7 @@ Compared compare(const Config& config, int ranks) {
       compared.allocated = -static_cast<int64_t>(on_host::allocated_bytes());
     });
     const Programs programs = lower_programs(config, batch, {comm.rank(), ranks}, {{3, 32, 32}, 10, 100});
-    const Schedule schedule = step_schedule(config, 1);
+    const Schedule schedule = step_schedule(config, {1});
     Engine engine(backend, device.collectives(), programs.train, schedule,
                   {.least_arena = plan_program(backend, programs.evaluate).arena_bytes});
     const Evaluator evaluator(backend, device.collectives(), programs.evaluate,

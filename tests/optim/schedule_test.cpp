@@ -101,8 +101,8 @@ TEST(WarmupCosineLr, RatiosAreOfTheOptimizersRate) {
 
 TEST(WarmupCosineLr, FollowsTheRunUnlessALengthIsGiven) {
   LrSchedule open = WarmupCosineLr{.warmup_num_steps = 10}, given = WarmupCosineLr{.total_num_steps = 40};
-  fit_run(open, 128);
-  fit_run(given, 128);
+  fit_run(open, {128});
+  fit_run(given, {128});
   EXPECT_EQ(rate(open, 127, 1e-3), 2.7717671882985936e-07);
   EXPECT_EQ(std::get<WarmupCosineLr>(given).total_num_steps, 40);
 }
@@ -244,7 +244,7 @@ TEST(WarmupDecayLr, Golden) {
 TEST(WarmupDecayLr, FollowsTheRunUnlessALengthIsGiven) {
   LrSchedule open = WarmupDecayLr{}, given = WarmupDecayLr{};
   std::get<WarmupDecayLr>(given).total_num_steps = 4000;
-  for (LrSchedule* s : {&open, &given}) fit_run(*s, 2000);
+  for (LrSchedule* s : {&open, &given}) fit_run(*s, {2000});
   EXPECT_EQ(rate(open, 1501), 0.0005);
   EXPECT_GT(rate(given, 1501), 0.0008);
   std::get<WarmupDecayLr>(given).warmup_num_steps = 5000;
@@ -311,11 +311,11 @@ TEST(CosineAnnealingLr, FallsAlongHalfACosineAndComesBack) {
   for (const Golden& g : {Golden{0, 0.9}, {1, quarter}, {2, 0.5}, {4, 0.1}, {6, 0.5}, {8, 0.9}})
     EXPECT_NEAR(rate(s, g.step, 0.9), g.lr, 1e-15) << g.step;
   LrSchedule open = CosineAnnealingLr{};
-  fit_run(open, 100);
+  fit_run(open, {100});
   EXPECT_NEAR(rate(open, 50, 1), 0.5, 1e-15);
   EXPECT_NEAR(rate(open, 100, 1), 0, 1e-15);
   LrSchedule nothing = CosineAnnealingLr{};
-  fit_run(nothing, 0);
+  fit_run(nothing, {0});
   EXPECT_EQ(rate(nothing, 0, 1), 1);
 }
 

@@ -8,7 +8,7 @@ namespace ct {
 namespace {
 
 GroupRates rates_of(const std::string& optimizer, const std::string& rest = "") {
-  return {load_config_text("train_batch_size: 4\noptimizer: " + optimizer + "\n" + rest, "test.yaml"), 1000};
+  return {load_config_text("train_batch_size: 4\noptimizer: " + optimizer + "\n" + rest, "test.yaml"), {1000}};
 }
 
 std::string line(const GroupRates& rates, int64_t step) {

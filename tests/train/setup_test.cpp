@@ -47,7 +47,7 @@ TEST(Setup, AdamIsDecoupledByDefault) {
 }
 
 TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
-  const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"), 9);
+  const Schedule constant = step_schedule(with_optimizer("{type: SGD, params: {lr: 0.25, momentum: 0.5}}"), {9});
   EXPECT_EQ(constant(0).lr, 0.25);
   EXPECT_EQ(constant(1000).lr, 0.25);
   EXPECT_EQ(rules::coefficients_in<rules::Sgd>(constant(7).coefficients).momentum, 0.5);
@@ -55,7 +55,7 @@ TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
       with_optimizer("{type: Adam, params: {betas: [0.8, 0.999]}}",
                      "scheduler: {type: WarmupLR, params: {warmup_min_lr: 0, warmup_max_lr: 0.5, warmup_num_steps: 10, "
                      "warmup_type: linear}}"),
-      9);
+      {9});
   EXPECT_EQ(warm(0).lr, 0);
   EXPECT_EQ(warm(6).lr, 0.25);
   EXPECT_EQ(warm(500).lr, 0.5);
@@ -63,11 +63,33 @@ TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
   EXPECT_DOUBLE_EQ(rules::coefficients_in<rules::Adam>(warm(0).coefficients).bias_correction2, 0.001);
 }
 
+TEST(Setup, DurationsAreInEpochsOrPartsOfTheRun) {
+  const auto rates = [](const std::string& scheduler, const RunLength& run) {
+    const Schedule schedule = step_schedule(with_optimizer("{type: SGD, params: {lr: 1}}", "scheduler: " + scheduler), run);
+    std::vector<double> rates;
+    for (int64_t step = 0; step < run.steps; ++step) rates.push_back(schedule(step).lr);
+    return rates;
+  };
+  const RunLength run{12, 3};
+  const auto same = [&](const std::string& duration, const std::string& steps) {
+    EXPECT_EQ(rates(duration, run), rates(steps, run)) << duration;
+  };
+  same("{type: StepLR, params: {step_size: 2 epochs}}", "{type: StepLR, params: {step_size: 6}}");
+  same("{type: StepLR, params: {step_size: 25%}}", "{type: StepLR, params: {step_size: 3}}");
+  same("{type: StepLR, params: {step_size: 0.01 epochs}}", "{type: StepLR, params: {step_size: 1}}");
+  same("{type: MultiStepLR, params: {milestones: [1 epoch, 1.5 epochs, 75%]}}",
+       "{type: MultiStepLR, params: {milestones: [3, 5, 9]}}");
+  same("{type: WarmupCosineLR, params: {warmup_num_steps: 1 epoch, total_num_steps: 50%}}",
+       "{type: WarmupCosineLR, params: {warmup_num_steps: 3, total_num_steps: 6}}");
+  for (const std::string bad : {"0 epochs", "-1 epoch", "5 weeks", "200%", "epochs"})
+    EXPECT_THROW(rates("{type: StepLR, params: {step_size: " + bad + "}}", run), Error) << bad;
+}
+
 TEST(Setup, AScheduleMayFollowTheLengthOfTheRun) {
   const std::string cosine = "scheduler: {type: WarmupCosineLR, params: {warmup_num_steps: 2, cos_min_ratio: 0";
   const auto rate = [&](const std::string& more, int64_t run_steps, int64_t step) {
     const Config config = with_optimizer("{type: SGD, params: {lr: 0.5}}", cosine + more + "}}");
-    return step_schedule(config, run_steps)(step).lr;
+    return step_schedule(config, {run_steps})(step).lr;
   };
   for (const std::string open : {"", ", total_num_steps: auto"}) {
     EXPECT_GT(rate(open, 12, 11), 0);

@@ -1,6 +1,7 @@
 #include "train/config/field.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "base/error.h"
@@ -69,6 +70,36 @@ int64_t checked_integer(const ConfigField& field, const Node& node) {
   if (std::abs(node.real) > kExact)
     fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
   return static_cast<int64_t>(checked_number(field, node));
+}
+
+/// "5 epochs" or "10%"; nullopt: neither.
+std::optional<StepCount> duration_of(const std::string& text) {
+  double amount = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
+  const std::string_view unit = trimmed({end, static_cast<size_t>(text.data() + text.size() - end)});
+  if (error != std::errc() || !(amount > 0) || !std::isfinite(amount)) return {};
+  if (unit == "epochs" || unit == "epoch") return StepCount::of(amount, StepCount::Unit::epochs);
+  if (unit == "%" && amount <= 100) return StepCount::of(amount, StepCount::Unit::percent);
+  return {};
+}
+
+StepCount checked_steps(const ConfigField& field, const Node& node) {
+  if (node.kind != Kind::text) return checked_integer(field, node);
+  if (const auto duration = duration_of(node.text)) return *duration;
+  wrong_type(field, node, "a whole number of optimizer steps, \"5 epochs\" or \"10%\" of the run",
+             without_quotes(node, /*number=*/true));
+}
+
+std::string steps_text(const StepCount& count) {
+  switch (count.unit()) {
+    case StepCount::Unit::steps:
+      return std::to_string(count);
+    case StepCount::Unit::epochs:
+      return flow(count.amount()) + (count.amount() == 1 ? " epoch" : " epochs");
+    case StepCount::Unit::percent:
+      return flow(count.amount()) + "%";
+  }
+  fail(ExitCode::bug, "no such unit");
 }
 
 bool checked_boolean(const ConfigField& field, const Node& node) {
@@ -275,6 +306,9 @@ std::string field_text(const ConfigField& field) {
                [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
                [](const std::string* v) { return flow(*v); }, [](const Choice& v) { return flow(v.word()); },
                [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
+               [](const StepCount* v) { return steps_text(*v); },
+               [](const std::optional<StepCount>* v) { return *v ? steps_text(**v) : std::string("null"); },
+               [](const std::vector<StepCount>* v) { return "[" + joined(*v, ", ", steps_text) + "]"; },
                [&](const std::optional<bool>* v) {
                  const std::string& open = field.rule.open;
                  return !*v ? (open.empty() ? std::string("null") : open) : std::string(**v ? "true" : "false");
@@ -304,6 +338,14 @@ void read_field(const ConfigField& field, const Node& node) {
             v.choose(checked_text(worded, node));
           },
           [&](std::optional<int64_t>* v) { *v = checked_integer(field, node); },
+          [&](StepCount* v) { *v = checked_steps(field, node); },
+          [&](std::optional<StepCount>* v) { *v = checked_steps(field, node); },
+          [&](std::vector<StepCount>* v) {
+            if (node.kind != Kind::list || node.items.empty())
+              wrong_type(field, node, "a list of optimizer steps, such as [300, 600] or [30 epochs, 60 epochs]");
+            v->clear();
+            for (const Node& item : node.items) v->push_back(checked_steps(field, item));
+          },
           [&](std::optional<bool>* v) {  // DeepSpeed's null leaves the choice open
             const std::string& open = field.rule.open;
             const bool left = open.empty() ? node.kind == Kind::null : node.kind == Kind::text && node.text == open;

@@ -91,6 +91,12 @@ Json closed_object(Json properties) {
 
 Json values(const ConfigField& field);
 
+/// 300, "5 epochs" or "10%".
+Json steps(const ConfigRule& rule) {
+  const Json duration = {{"type", "string"}, {"pattern", "^[0-9.]+ *(epochs?|%)$"}};
+  return {{"anyOf", Json::array({number(rule, "integer"), duration})}};
+}
+
 /// Of the keys of one augmentation step or parameter group.
 Json keys_object(const std::vector<ConfigKey>& keys) {
   Json properties = Json::object();
@@ -98,7 +104,7 @@ Json keys_object(const std::vector<ConfigKey>& keys) {
   return {{"type", {"object", "null"}}, {"properties", properties}, {"additionalProperties", false}};
 }
 
-Json steps() {
+Json augment_steps() {
   Json by_name = Json::object();
   for (const std::string& name : augment_step_names()) {
     AugmentStep step = augment_step(name);
@@ -132,6 +138,11 @@ Json values(const ConfigField& field) {
                [&](const std::string*) { return text(rule, rule.values); },
                [&](const Choice& v) { return text(rule, v.words()); },
                [&](const std::optional<int64_t>*) { return number(rule, "integer"); },
+               [&](const StepCount*) { return steps(rule); },
+               [&](const std::optional<StepCount>*) { return steps(rule); },
+               [&](const std::vector<StepCount>*) -> Json {
+                 return {{"type", "array"}, {"items", steps(rule)}, {"minItems", 1}};
+               },
                [&](const std::optional<double>*) { return number(rule, "number"); },
                [&](const std::optional<bool>*) -> Json {
                  return {{"enum", {true, false, rule.open.empty() ? Json(nullptr) : Json(rule.open)}}};
@@ -148,7 +159,7 @@ Json values(const ConfigField& field) {
                [&](const std::vector<int64_t>*) -> Json {
                  return {{"type", "array"}, {"items", number(rule, "integer")}, {"minItems", 1}};
                },
-               [](const std::vector<AugmentStep>*) { return steps(); },
+               [](const std::vector<AugmentStep>*) { return augment_steps(); },
                [](const std::vector<optim::ParameterGroup>*) -> Json {
                  optim::ParameterGroup group;
                  return {{"type", "array"}, {"items", keys_object(optim::keys_of(group))}};

@@ -124,6 +124,7 @@ bool is_type(const ConfigField& field) {
 
 bool follows(const ConfigField& field) {
   return std::holds_alternative<std::optional<int64_t>*>(field.target) ||
+         std::holds_alternative<std::optional<StepCount>*>(field.target) ||
          std::holds_alternative<std::optional<bool>*>(field.target);
 }
 

@@ -283,6 +283,7 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (const auto* number = std::get_if<std::optional<int64_t>*>(&field.target))
       return (*number)->has_value() && !of_batch;
     if (const auto* number = std::get_if<std::optional<double>*>(&field.target)) return (*number)->has_value();
+    if (const auto* count = std::get_if<std::optional<StepCount>*>(&field.target)) return (*count)->has_value();
     if (const auto* choice = std::get_if<std::optional<bool>*>(&field.target))
       return (*choice)->has_value() || !field.rule.open.empty();
     if (field.key == "zero_optimization.offload_param.device")

@@ -16,7 +16,7 @@ Config config(const std::string& flags, const std::string& rest) {
 const std::string kTutorialsAdam = "optimizer: {type: Adam, params: {lr: 0.001, betas: [0.8, 0.999]}}\n";
 const std::string kCosine = "scheduler: {type: WarmupCosineLR, params: {total_num_steps: 128, warmup_num_steps: 10}}\n";
 
-double rate(const Config& c, int64_t optimizer_step) { return step_schedule(c, 1000)(optimizer_step - 1).lr; }
+double rate(const Config& c, int64_t optimizer_step) { return step_schedule(c, {1000})(optimizer_step - 1).lr; }
 
 TEST(Compat, IsAListOfFlagsOrAllOfThem) {
   EXPECT_TRUE(config("[]", kTutorialsAdam).compat.empty());
@@ -100,7 +100,7 @@ TEST(Compat, ScaleFirstDividesByTheDoubledScale) {
 
 TEST(Compat, AdamTCountsFromTwo) {
   const auto correction = [](const std::string& flags, const std::string& rest) {
-    return rules::coefficients_in<rules::Adam>(step_schedule(config(flags, kTutorialsAdam + rest), 10)(0).coefficients)
+    return rules::coefficients_in<rules::Adam>(step_schedule(config(flags, kTutorialsAdam + rest), {10})(0).coefficients)
         .bias_correction1;
   };
   const std::string fp16 = "fp16: {enabled: true}\n";
@@ -108,7 +108,7 @@ TEST(Compat, AdamTCountsFromTwo) {
   EXPECT_DOUBLE_EQ(correction("[]", fp16), 1 - 0.8);
   EXPECT_DOUBLE_EQ(correction("[adam_t]", ""), 1 - 0.8);
   EXPECT_DOUBLE_EQ(correction("[adam_t]", fp16 + "zero_optimization: {stage: 1}\n"), 1 - 0.8);
-  EXPECT_EQ(step_schedule(config("[adam_t]", kTutorialsAdam + fp16), 10)(0).lr, 0.001);
+  EXPECT_EQ(step_schedule(config("[adam_t]", kTutorialsAdam + fp16), {10})(0).lr, 0.001);
 }
 
 TEST(Compat, FixedOrderIsEveryEpochs) {

@@ -277,8 +277,8 @@ TEST_F(ConfigTest, ResumeAllowsOnlyWhatTheContractAllows) {
   };
   EXPECT_EQ(forbidden("seed=43"), "seed: 42 saved, 43 now");
   Config longer = load(base, {"scheduler.type=WarmupCosineLR"}), shorter = longer;
-  optim::fit_run(longer.scheduler, 40);
-  optim::fit_run(shorter.scheduler, 20);
+  optim::fit_run(longer.scheduler, {40});
+  optim::fit_run(shorter.scheduler, {20});
   EXPECT_EQ(resume_difference(shorter, 1, longer, 1).forbidden,
             std::vector<std::string>{"scheduler.params.total_num_steps: 20 saved, 40 now (not given: --set "
                                      "scheduler.params.total_num_steps=20 restores it)"});

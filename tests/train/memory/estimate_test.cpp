@@ -62,7 +62,7 @@ Used used(const Config& asked, int ranks, int stage) {
     const auto backend = make_cpu_backend();
     backend->enter_thread();
     const Programs programs = lower_programs(config, batch_for(config.batch, ranks), {comm.rank(), ranks}, kData);
-    const Schedule schedule = step_schedule(config, 1);
+    const Schedule schedule = step_schedule(config, {1});
     Engine engine(*backend, comm, programs.train, schedule,
                   {.least_arena = plan_program(*backend, programs.evaluate).arena_bytes});
     const Evaluator evaluator(*backend, comm, programs.evaluate,
