@@ -173,7 +173,7 @@ struct EvalFlags {
 
 void add_options(CLI::App& app, EvalFlags& f) {
   f.checkpoint_given =
-      app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
+      app.add_option("RUN,--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
   app.add_option("--config", f.config,
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
   app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");

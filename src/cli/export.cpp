@@ -46,7 +46,7 @@ TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::
 int verb_export(const Words& words) {
   CLI::App app("Write the weights in f32 under PyTorch's state_dict names, as safetensors.", "cifar-train export");
   std::string checkpoint, out, format = "safetensors";
-  app.add_option("--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
+  app.add_option("RUN,--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
       ->required();
   app.add_option("--out", out, "the file to write")->required();
   app.add_option("--format", format, "safetensors");

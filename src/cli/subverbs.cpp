@@ -13,7 +13,8 @@ int run_family(const Family& family, const Words& words) {
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help")) {
     std::printf("cifar-train %s: %s\n\n", family.name, family.summary);
     for (const Verb& member : family.members) std::printf("  %-8s  %s\n", member.name, member.summary);
-    std::printf("\ncifar-train %s COMMAND --help lists the options of a command.\n", family.name);
+    std::printf("\ncifar-train %s COMMAND --help lists the options of a command.\n%s", family.name,
+                examples_of(family.name).c_str());
     return 0;
   }
   for (const Verb& member : family.members)

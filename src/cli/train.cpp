@@ -35,6 +35,7 @@ namespace {
 
 struct TrainFlags {
   ConfigWords files;
+  std::string config;  // without --config
   std::string resume = "auto", init, pretrained, init_head, lr, ranks = "auto";
   bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
        verbose = false, no_record = false;
@@ -42,6 +43,7 @@ struct TrainFlags {
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
+  app.add_option("CONFIG", f.config, "--config CONFIG");
   add_config_options(app, f.files);
   add_key_option(app, f.files, "--output", "output", "the run's folder (output)");
   app.add_option("--lr", f.lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
@@ -65,6 +67,17 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
+}
+
+/// CONFIG is --config, unless it is a verb: training is the default one, so its parser meets a verb that follows options.
+void take_config(TrainFlags& f) {
+  if (f.config.empty()) return;
+  if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return f.config == verb.name; }))
+    fail(ExitCode::usage, f.config, " is a verb, which comes first: cifar-train ", f.config, " ...");
+  if (f.files.config)
+    fail(ExitCode::usage, in_quotes(f.config), " and --config ", in_quotes(*f.files.config),
+         " are both given: one configuration trains; a second one goes to --deepspeed_config");
+  f.files.config = f.config;
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -231,6 +244,7 @@ int verb_train(const Words& words) {
   LaunchFlags launching;
   add_launch_options(app, launching, LaunchForms::long_only);
   if (!parse(app, words)) return 0;
+  take_config(f);
   if (asks_for_launch(app)) {
     Words own = without_launch_options(app, words);
     own.insert(own.begin(), "train");

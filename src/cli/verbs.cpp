@@ -20,22 +20,80 @@ namespace ct {
 
 std::span<const Verb> verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"train", "train a model (the default verb)", verb_train, /*on_all_ranks=*/true},
-      Verb{"eval", "loss, accuracy and per-class table of a weights file", verb_eval},
-      Verb{"predict", "the classes of pictures, by a weights file", verb_predict},
-      Verb{"export", "weights under PyTorch's state_dict names", verb_export},
-      Verb{"config", "show, check or import a configuration", verb_config},
-      Verb{"data", "write the synthetic set, verify or describe data files", verb_data},
-      Verb{"ckpt", "list, inspect and verify checkpoints", verb_ckpt},
-      Verb{"bench", "measure the throughput of the training step and of its operations", verb_bench,
+      Verb{"train",
+           "train a model (the default verb)",
+           verb_train,
+           {"cifar-train --config tutorial.yaml --output runs/tutorial",
+            "mpirun -np 4 cifar-train --config resnet18.yaml --set train.epochs=10"},
            /*on_all_ranks=*/true},
-      Verb{"sweep", "train with many settings and seeds, and write a table", verb_sweep, /*on_all_ranks=*/true},
-      Verb{"launch", "train on several hosts, with the options of DeepSpeed's launcher", verb_launch,
+      Verb{"eval",
+           "loss, accuracy and per-class table of a weights file",
+           verb_eval,
+           {"cifar-train eval --ckpt runs/tutorial/best.bin",
+            "cifar-train eval runs/tutorial --confusion confusion.csv --json"}},
+      Verb{"predict",
+           "the classes of pictures, by a weights file",
+           verb_predict,
+           {"cifar-train predict --ckpt runs/tutorial/best.bin photo.jpg",
+            "cifar-train predict --ckpt runs/tutorial/best.bin cifar10:test:17 --top 3"}},
+      Verb{"export",
+           "weights under PyTorch's state_dict names",
+           verb_export,
+           {"cifar-train export --ckpt runs/tutorial --out tutorial.safetensors",
+            "cifar-train export --ckpt runs/tutorial/best.bin --out weights.safetensors --no-ema"}},
+      Verb{"config",
+           "show, check or import a configuration",
+           verb_config,
+           {"cifar-train config show configs/resnet18.yaml", "cifar-train config check configs/resnet18.yaml"}},
+      Verb{"data",
+           "write the synthetic set, verify or describe data files",
+           verb_data,
+           {"cifar-train data verify --path data",
+            "cifar-train data convert --from imagenet --out imagenet.ctpack"}},
+      Verb{"ckpt",
+           "list, inspect and verify checkpoints",
+           verb_ckpt,
+           {"cifar-train ckpt ls runs/tutorial", "cifar-train ckpt verify runs/tutorial"}},
+      Verb{"bench",
+           "measure the throughput of the training step and of its operations",
+           verb_bench,
+           {"cifar-train bench --config tutorial.yaml", "cifar-train bench step --ops --config resnet18.yaml"},
            /*on_all_ranks=*/true},
-      Verb{"jobscript", "print a job script for Slurm, Grid Engine or PBS", verb_jobscript},
-      Verb{"estimate", "memory and traffic of a run, for every ZeRO stage", verb_estimate},
-      Verb{"doctor", "what this machine offers and what would fail on it", verb_doctor},
-      Verb{"selftest", "test every operation on this device against its reference", verb_selftest},
+      Verb{"lr-find",
+           "draw the loss against the learning rate, and name a rate",
+           verb_lr_find,
+           {"cifar-train lr-find --config resnet18.yaml", "cifar-train lr-find --from 1e-5 --to 10 --steps 200"},
+           /*on_all_ranks=*/true},
+      Verb{"sweep",
+           "train with many settings and seeds, and write a table",
+           verb_sweep,
+           {"cifar-train sweep --grid seed=1,2,3 --output runs/seeds",
+            "cifar-train sweep --grid train_batch_size=32,64 --repeats 3 --output runs/batches"},
+           /*on_all_ranks=*/true},
+      Verb{"launch",
+           "train on several hosts, with the options of DeepSpeed's launcher",
+           verb_launch,
+           {"cifar-train launch --num_gpus 2 --config default.yaml",
+            "cifar-train launch --hostfile hosts --include a@b:0,1 --config default.yaml"},
+           /*on_all_ranks=*/true},
+      Verb{"jobscript",
+           "print a job script for Slurm, Grid Engine or PBS",
+           verb_jobscript,
+           {"cifar-train jobscript --scheduler slurm --nodes 2 --ranks-per-node 2 --time 1h > job.sh",
+            "cifar-train jobscript --scheduler pbs --config resnet18.yaml --time 8h > job.sh"}},
+      Verb{"estimate",
+           "memory and traffic of a run, for every ZeRO stage",
+           verb_estimate,
+           {"cifar-train estimate --config resnet18.yaml --ranks 4",
+            "cifar-train estimate --config default.yaml --json"}},
+      Verb{"doctor",
+           "what this machine offers and what would fail on it",
+           verb_doctor,
+           {"cifar-train doctor", "cifar-train doctor --json"}},
+      Verb{"selftest",
+           "test every operation on this device against its reference",
+           verb_selftest,
+           {"cifar-train selftest", "cifar-train selftest --device cuda"}},
   };
   return kVerbs;
 }
@@ -56,13 +114,20 @@ static std::string option_meant(const CLI::App& app) {
   return "";
 }
 
+std::string examples_of(const std::string& verb) {
+  for (const Verb& of : verbs())
+    if (verb == of.name) return str("\nExamples:\n  ", of.examples[0], "\n  ", of.examples[1], "\n");
+  return "";
+}
+
 bool parse(CLI::App& app, const Words& words) {
   Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
   try {
     app.parse(reversed);
     return true;
   } catch (const CLI::CallForHelp&) {
-    std::fputs(app.help().c_str(), stdout);
+    const std::string verb = app.get_name().substr(app.get_name().rfind(' ') + 1);
+    std::fputs((app.help() + examples_of(verb)).c_str(), stdout);
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ExtrasError& e) {

@@ -2,6 +2,7 @@
 // thrown as Error, which main() prints once.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,8 @@ struct Verb {
   const char* name;
   const char* summary;
   int (*run)(const Words& words);
-  bool on_all_ranks = false;  // under a launcher: runs on all ranks; false: on rank 0 only
+  std::array<const char*, 2> examples;  // at the end of its help
+  bool on_all_ranks = false;            // under a launcher: runs on all ranks; false: on rank 0 only
 };
 std::span<const Verb> verbs();
 
@@ -31,6 +33,7 @@ int verb_config(const Words& words);
 int verb_data(const Words& words);
 int verb_ckpt(const Words& words);
 int verb_bench(const Words& words);
+int verb_lr_find(const Words& words);
 int verb_sweep(const Words& words);
 int verb_launch(const Words& words);
 int verb_jobscript(const Words& words);
@@ -44,6 +47,9 @@ std::string device_problem(const std::string& word);
 /// The same for whole numbers of 0 or more, and of 1 or more.
 std::string count_problem(const std::string& word);
 std::string positive_problem(const std::string& word);
+
+/// The examples that end the help of a verb; empty: it is none, as `show` of `config show`.
+std::string examples_of(const std::string& verb);
 
 /// Version and commit, compiler, libraries, instruction set, kinds of GPUs, one line each. Opens no library and no
 /// device.

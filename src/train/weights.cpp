@@ -161,13 +161,20 @@ Path weights_file(const Path& path) {
 
 namespace {
 
+/// Keys of schedules, which no model has.
+template <class Target>
+constexpr bool kCountsSteps = std::is_same_v<Target, StepCount*> || std::is_same_v<Target, std::optional<StepCount>*> ||
+                              std::is_same_v<Target, std::vector<StepCount>*>;
+
 /// {"name": "resnet18", "stem": "cifar", ...}: with all keys that the model takes.
 Json to_json(Model model) {
   Json json = {{"name", model.name}};
   for (const ConfigKey& key : model.keys())
     std::visit(
         [&]<class Target>(const Target& target) {
-          if constexpr (std::is_same_v<Target, Choice>)
+          if constexpr (kCountsSteps<Target>)
+            fail(ExitCode::bug, "a model with a duration");
+          else if constexpr (std::is_same_v<Target, Choice>)
             json[key.name] = target.word();
           else if constexpr (requires { target->has_value(); })
             json[key.name] = target->has_value() ? Json(**target) : Json();
@@ -213,7 +220,11 @@ Model model_from(const Json& json) {
   Model model{.name = json.at("name").get<std::string>()};
   for (const ConfigKey& key : model.keys())
     if (const auto value = json.find(key.name); value != json.end())
-      std::visit([&](const auto& target) { read_value(*value, key, target); }, key.target);
+      std::visit(
+          [&]<class Target>(const Target& target) {
+            if constexpr (!kCountsSteps<Target>) read_value(*value, key, target);
+          },
+          key.target);
   if (const auto fault = model.fault()) throw std::invalid_argument(fault->text);
   return model;
 }

@@ -85,7 +85,10 @@ TEST_F(PipelineTest, ARepeatedImageIsAugmentedAnew) {
   }
   int repeated = 0;
   for (const auto& [image, count] : draws)
-    if (count > 4) ++repeated, EXPECT_GE(moves[image].size(), 4u) << image;
+    if (count > 4) {
+      ++repeated;
+      EXPECT_GE(moves[image].size(), 4u) << image;
+    }
   EXPECT_GT(repeated, 0);
 }
 

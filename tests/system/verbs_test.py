@@ -56,6 +56,50 @@ def misspelt_commands_name_the_right_one():
 
 
 @check
+def the_help_of_every_verb_ends_with_two_examples_that_name_its_options():
+    verbs = re.findall(r"(?m)^  (\S+)  ", good("--help"))
+    expect("lr-find" in verbs and len(verbs) == 15, verbs)
+    for verb in verbs:
+        text = good("help", verb)
+        options, examples = text.split("\nExamples:\n")
+        examples = examples.splitlines()
+        expect_equal(len(examples), 2, verb)
+        for example in examples:
+            words = example.split(" cifar-train ")[-1].split()
+            expect(verb == "train" or words[0 if words[0] != "cifar-train" else 1] == verb, example)
+            parts = re.findall(r"(?m)^  (\w+) ", options) if verb in ("config", "data", "ckpt") else []
+            if parts:
+                options_of = good(verb, words[words.index(verb) + 1], "--help")
+            for word in words:
+                if word.startswith("--"):
+                    expect_in(word, options_of if parts else options)
+
+
+@check
+def a_configuration_and_a_run_need_no_option():
+    few_steps = ["--set", "data.path=" + synthetic(), "--set", "train.max_steps=1", "--output", path("plain words")]
+    good("train", "linear.yaml", *few_steps)
+    whole = good("eval", "--ckpt", path("plain words"))
+    expect_equal(good("eval", path("plain words")), whole)
+    bad(USAGE, "'linear.yaml' and --config 'default.yaml' are both given", "train", "linear.yaml", "--config", "default.yaml")
+    bad(USAGE, "eval is a verb, which comes first", "--output", path("nothing"), "eval")
+
+
+@check
+def lr_find_draws_and_names_a_rate():
+    words = ["lr-find", "--config", "default.yaml", "--set", "data.path=" + synthetic(), "--steps", 40]
+    text = good(*words)
+    rate = float(re.search(r"try --lr (\S+)$", text).group(1))
+    expect(1e-5 < rate < 0.1, text)
+    expect(max(map(len, text.splitlines()[:-1])) <= 80 and "*" in text and "^" in text, text)
+    two, one = (json.loads(good(*words, "--json", "--ranks", ranks)) for ranks in (2, 1))
+    expect_equal(two, one)
+    expect(abs(one["lr"] - rate) < 0.01 * rate and len(one["losses"]) == one["steps"], one)
+    bad(DIVERGED, "the loss falls at no rate", *words, "--from", 30, "--to", 100)
+    bad(USAGE, "--to", "lr-find", "--from", 1, "--to", 0.1)
+
+
+@check
 def lr_is_the_largest_rate_of_optimizer_and_schedule():
     def rates(*words):
         printed = good("train", "--print-config", "--lr", "0.25", *words)

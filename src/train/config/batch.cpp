@@ -28,6 +28,31 @@ std::string describe_fit(const BatchKeys& keys) {
              fits == std::vector<int64_t>{1} ? " rank" : " ranks");
 }
 
+/// ", or set KEY to N" for the first one key that makes the sizes fit this number of ranks; empty: none does.
+std::string setting_that_fits(const BatchKeys& keys, int64_t ranks) {
+  const auto if_fits = [&](const char* key, std::optional<int64_t> BatchKeys::*member, int64_t value) -> std::string {
+    BatchKeys changed = keys;
+    changed.*member = value;
+    try {
+      derive_batch(changed, ranks);
+      return str(", or set ", key, " to ", value);
+    } catch (const Error&) {
+      return "";
+    }
+  };
+  const int64_t micro = keys.micro.value_or(1), all_micros = micro * ranks * keys.accumulation.value_or(1);
+  std::string found;
+  if (keys.train && keys.micro && keys.accumulation)
+    found = if_fits("gradient_accumulation_steps", &BatchKeys::accumulation, *keys.train / (micro * ranks));
+  if (found.empty() && keys.train && keys.micro)
+    for (int64_t smaller = std::min(micro, *keys.train / ranks); smaller > 0 && found.empty(); --smaller)
+      if (*keys.train / ranks % smaller == 0)
+        found = if_fits("train_micro_batch_size_per_gpu", &BatchKeys::micro, smaller);
+  if (found.empty() && keys.train)
+    found = if_fits("train_batch_size", &BatchKeys::train, (*keys.train + all_micros - 1) / all_micros * all_micros);
+  return found;
+}
+
 }  // namespace
 
 BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks) {
@@ -73,11 +98,10 @@ BatchSizes batch_for(const BatchKeys& keys, int64_t ranks) {
     const bool sizes_are_sound = (keys.train || keys.micro) && keys.train.value_or(1) > 0 &&
                                  keys.micro.value_or(1) > 0 && keys.accumulation.value_or(1) > 0;
     if (!sizes_are_sound) throw;
-    const bool others_fit = keys.train && keys.micro && *keys.train % (*keys.micro * ranks) == 0;
     const std::string given =
         keys.train && keys.micro ? str(" with batches of ", *keys.train, " and micro-batches of ", *keys.micro) : "";
     fail(error.code(), error.what(), " on ", counted(ranks, "rank"), given, "; ", describe_fit(keys),
-         others_fit ? str(", or set gradient_accumulation_steps to ", *keys.train / (*keys.micro * ranks)) : "");
+         setting_that_fits(keys, ranks));
   }
 }
 

@@ -65,7 +65,7 @@ struct BatchKeys {
 /// DeepSpeed's rule, with exactly its messages. Throws Error(usage) if the numbers do not fit.
 BatchSizes derive_batch(const BatchKeys& keys, int64_t ranks);
 
-/// derive_batch with an error that also states the fitting numbers of ranks and gradient_accumulation_steps.
+/// derive_batch with an error that also states the fitting numbers of ranks, and a key whose other value fits.
 BatchSizes batch_for(const BatchKeys& keys, int64_t ranks);
 
 /// The smallest rank counts (at most `limit` of them) that derive_batch accepts.

@@ -1,0 +1,112 @@
+// cifar-train lr-find: a short run whose rate rises, the picture of its losses, and a rate.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+#include "cli/config_lookup.h"
+#include "cli/ranks.h"
+#include "cli/verbs.h"
+#include "metrics/metrics_log.h"
+#include "metrics/rate_range.h"
+#include "train/config/document.h"
+#include "train/config/load.h"
+#include "train/session.h"
+
+namespace ct {
+namespace {
+
+struct LrFindFlags {
+  ConfigWords files;
+  std::string ranks = "auto";
+  double from = 1e-6, to = 1;
+  int steps = 100;
+  bool json = false;
+};
+
+/// The rate of step 0 is `from`, that of the last one is `to`.
+double growth(const LrFindFlags& f) { return std::pow(f.to / f.from, 1.0 / (f.steps - 1)); }
+
+/// Trains until the loss diverges or all steps are done.
+std::vector<RatePoint> run_test(const LrFindFlags& f, const Config& config, Communicator& comm) {
+  TrainingSession session(config, comm, {.evaluates = false, .warn = comm.rank() == 0 ? warn : nullptr});
+  session.prepare();
+  session.make_data();
+  session.initialize();
+  const int64_t of_epoch = session.steps_per_epoch();
+  std::vector<RatePoint> points;
+  for (int step = 0; step < f.steps && !has_diverged(smoothed(points)); ++step) {
+    session.step(step / of_epoch, step % of_epoch);
+    session.engine().settle();
+    const std::vector<double> losses = session.engine().drain_losses();
+    points.push_back({f.from * std::pow(growth(f), step),
+                      std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(session.batch().train)});
+  }
+  session.engine().drain_balances();
+  session.engine().drain_outcomes();
+  session.check_data();
+  session.finish();
+  return points;
+}
+
+void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
+  const std::vector<RatePoint> smooth = smoothed(points);
+  const auto found = suggest_rate(smooth);
+  if (f.json) {
+    Json result = {{"steps", points.size()}, {"diverged", has_diverged(smooth)}};
+    result["lr"] = found ? Json(found->steepest) : Json();
+    result["lowest"] = found ? Json(found->lowest) : Json();
+    for (const RatePoint& point : points) {
+      result["rates"].push_back(point.rate);
+      result["losses"].push_back(std::isfinite(point.loss) ? Json(point.loss) : Json());
+    }
+    std::printf("%s\n", result.dump().c_str());
+    return;
+  }
+  for (const std::string& line : picture(smooth, found ? std::optional(found->steepest) : std::nullopt))
+    std::printf("%s\n", line.c_str());
+  if (!found)
+    fail(ExitCode::diverged, "lr-find: the loss falls at no rate from ", document::flow(f.from), " to ",
+         document::flow(f.to), "; try --from, --to, or more --steps");
+  std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try --lr %.2g\n", points.size(),
+              found->steepest, found->lowest, found->steepest);
+}
+
+}  // namespace
+
+int verb_lr_find(const Words& words) {
+  CLI::App app("Trains a few steps with a rising rate, draws the loss against the rate, and names a rate.",
+               "cifar-train lr-find");
+  LrFindFlags f;
+  add_config_options(app, f.files);
+  app.add_option("--from", f.from, "the first rate")->check(CLI::PositiveNumber);
+  app.add_option("--to", f.to, "the last rate")->check(CLI::PositiveNumber);
+  app.add_option("--steps", f.steps, "optimizer steps")->check(CLI::Range(10, 100000));
+  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
+  add_device_options(app, f.files);
+  app.add_flag("--json", f.json, "one JSON object instead of text");
+  if (!parse(app, words)) return 0;
+  if (f.to <= f.from) fail(ExitCode::usage, "--to ", f.to, " must be more than --from ", f.from);
+
+  std::vector<std::string> warnings;
+  ConfigSources sources = locate_configs(f.files, &warnings);
+  for (const auto& [key, value] : {std::pair{"optimizer.params.lr", f.from}, {"scheduler.params.gamma", growth(f)}})
+    sources.overrides.push_back({key, document::flow(value), "lr-find"});
+  sources.overrides.insert(sources.overrides.end() - 1, {"scheduler.type", "ExponentialLR", "lr-find"});
+  Config config = load_config(sources, &warnings);
+  settle_bf16(config);
+  const int ranks = rank_count(config, f.ranks);
+  require_connection(config, detect_launch());
+  batch_for(config.batch, ranks);
+  return run_job(ranks, [&](Communicator& comm) {
+    const std::vector<RatePoint> points = run_test(f, config, comm);
+    if (comm.rank() == 0) print(f, points);
+    return 0;
+  });
+}
+
+}  // namespace ct
