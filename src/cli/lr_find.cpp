@@ -58,7 +58,8 @@ void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
   const auto found = suggest_rate(smooth);
   if (f.json) {
     Json result = {{"steps", points.size()}, {"diverged", has_diverged(smooth)}};
-    result["lr"] = found ? Json(found->steepest) : Json();
+    result["lr"] = found ? Json(found->rate) : Json();
+    result["steepest"] = found ? Json(found->steepest) : Json();
     result["lowest"] = found ? Json(found->lowest) : Json();
     for (const RatePoint& point : points) {
       result["rates"].push_back(point.rate);
@@ -67,13 +68,13 @@ void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
     std::printf("%s\n", result.dump().c_str());
     return;
   }
-  for (const std::string& line : picture(smooth, found ? std::optional(found->steepest) : std::nullopt))
+  for (const std::string& line : picture(smooth, found ? std::optional(found->rate) : std::nullopt))
     std::printf("%s\n", line.c_str());
   if (!found)
     fail(ExitCode::diverged, "lr-find: the loss falls at no rate from ", document::flow(f.from), " to ",
          document::flow(f.to), "; try --from, --to, or more --steps");
   std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try --lr %.2g\n", points.size(),
-              found->steepest, found->lowest, found->steepest);
+              found->steepest, found->lowest, found->rate);
 }
 
 }  // namespace

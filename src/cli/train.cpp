@@ -69,7 +69,8 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
 }
 
-/// CONFIG is --config, unless it is a verb: training is the default one, so its parser meets a verb that follows options.
+/// CONFIG is --config, unless it is a verb: training is the default one, so its parser meets a verb that follows
+/// options.
 void take_config(TrainFlags& f) {
   if (f.config.empty()) return;
   if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return f.config == verb.name; }))

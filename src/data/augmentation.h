@@ -32,8 +32,8 @@ struct SampleKey {
 
 /// The samples of one micro-batch.
 struct SampleList {
-  std::span<const uint32_t> images;  // empty: the end
-  SampleKey key;                     // of all samples; key_of() is that of one
+  std::span<const uint32_t> images;        // empty: the end
+  SampleKey key;                           // of all samples; key_of() is that of one
   std::span<const uint32_t> others = {};   // candidates to replace a damaged image; empty: it is left out
   std::span<const uint32_t> repeats = {};  // SampleKey::repeat of each; empty: 0
   SampleKey key_of(size_t i) const { return {key.seed, key.epoch, repeats.empty() ? 0 : repeats[i]}; }

@@ -16,8 +16,8 @@ namespace ct {
 
 /// Reads the i-th sample of a list. If its image is damaged and the set has OnCorrupt::skip, it is replaced by one of
 /// the `others` with its label, drawn by the sample's key and image, so that any number of workers and ranks, and a
-/// resume, select the same. Returns the image that was read, or kLeftOut if there are no others. Error(data) if too many
-/// drawn images in a row are damaged.
+/// resume, select the same. Returns the image that was read, or kLeftOut if there are no others. Error(data) if too
+/// many drawn images in a row are damaged.
 int64_t read_sample(const DataSet& set, const SampleList& list, size_t i, uint8_t* to);
 inline constexpr int64_t kLeftOut = -1;
 

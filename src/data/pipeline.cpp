@@ -20,8 +20,7 @@ void check_buffers(const Inputs& to, const SampleShape& shape, size_t batch, con
 
 void read_in_line(const DataSet& set, const SampleList& list, uint8_t* to, std::span<int64_t> written) {
   const size_t bytes = set.shape().bytes();
-  for (size_t i = 0; i < list.images.size(); ++i)
-    written[i] = read_sample(set, list, i, to + i * bytes);
+  for (size_t i = 0; i < list.images.size(); ++i) written[i] = read_sample(set, list, i, to + i * bytes);
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ struct PipelineOptions {
   Sampler sampler = Sampler::uniform;
   std::vector<AugmentStep> augment = {};
   std::vector<float> class_weights = {};  // in the loss, by class; empty: classes count alike
-  int64_t train_batch = 0;  // images of one step, over all ranks and micro-batches
-  int64_t micro_batch = 0;  // divides train_batch
+  int64_t train_batch = 0;                // images of one step, over all ranks and micro-batches
+  int64_t micro_batch = 0;                // divides train_batch
   // The micro-batches of each step that this rank is expected to request: first, first + stride, ... (micros 0: to the
   // end of the step). A wrong value costs only time.
   int64_t first_micro = 0, micros = 0, micro_stride = 1;
@@ -62,7 +62,7 @@ class Pipeline {
  private:
   struct Order {
     int64_t epoch = -1;
-    std::vector<uint32_t> images;  // of the set
+    std::vector<uint32_t> images;   // of the set
     std::vector<uint32_t> repeats;  // SampleKey::repeat of each; empty: 0
   };
   Order make_order(int64_t epoch) const;

@@ -22,7 +22,9 @@ std::vector<uint32_t> permutation(uint64_t seed, int64_t epoch, uint32_t n, bool
 std::vector<uint32_t> balanced_draws(uint64_t seed, int64_t epoch, int64_t n,
                                      const std::vector<std::vector<uint32_t>>& by_class) {
   Random random(seed, Purpose::balance, static_cast<uint64_t>(epoch));
-  const auto any_of = [&](const auto& list) -> const auto& { return list[random.below(static_cast<uint32_t>(list.size()))]; };
+  const auto any_of = [&](const auto& list) -> const auto& {
+    return list[random.below(static_cast<uint32_t>(list.size()))];
+  };
   std::vector<uint32_t> draws;
   draws.reserve(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) draws.push_back(any_of(any_of(by_class)));

@@ -388,8 +388,8 @@ struct Add {
 /// losses f32 [N], predicted i32 [N] (first maximum), label_rank i32 [N] (the number of classes above the label: < 5 is
 /// a top-5 hit; a NaN is above every logit, and every logit is above a label's NaN). dlogits = d mean(losses) / d
 /// logits, NaN if a loss is not finite, so that the step is skipped; kNone: evaluation. The target of a mixed image is
-/// second_labels with weight second_shares f32 [N] and labels with the rest. class_weights multiply each class's part of
-/// the target, that of label_smoothing too.
+/// second_labels with weight second_shares f32 [N] and labels with the rest. class_weights multiply each class's part
+/// of the target, that of label_smoothing too.
 struct SoftmaxCrossEntropy {
   CT_OP("softmax_cross_entropy", loss, memory);
   ValueId logits, labels, losses, predicted, label_rank, dlogits;

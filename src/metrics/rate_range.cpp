@@ -31,6 +31,7 @@ bool has_diverged(std::span<const RatePoint> smooth) {
 }
 
 std::optional<RateSuggestion> suggest_rate(std::span<const RatePoint> smooth) {
+  constexpr ptrdiff_t kReach = 2;             // points on both sides of a slope
   constexpr size_t kFewest = 10, kFirst = 5;  // the first averages are of few losses
   std::vector<RatePoint> finite;
   for (const RatePoint& point : smooth)
@@ -39,11 +40,12 @@ std::optional<RateSuggestion> suggest_rate(std::span<const RatePoint> smooth) {
   const auto lowest = std::ranges::min_element(finite, {}, &RatePoint::loss);
   RateSuggestion found{.lowest = lowest->rate};
   double steepest = 0;
-  for (auto at = finite.begin() + kFirst; at + 1 < finite.end() && at < lowest; ++at) {
-    const double slope = (at[1].loss - at[-1].loss) / std::log(at[1].rate / at[-1].rate);
+  for (auto at = finite.begin() + kFirst; at + kReach < finite.end() && at < lowest; ++at) {
+    const double slope = (at[kReach].loss - at[-kReach].loss) / std::log(at[kReach].rate / at[-kReach].rate);
     if (slope < steepest) steepest = slope, found.steepest = at->rate;
   }
   if (found.steepest == 0) return {};
+  found.rate = std::min(found.steepest, found.lowest / 10);
   return found;
 }
 
@@ -61,7 +63,8 @@ std::vector<std::string> picture(std::span<const RatePoint> smooth, std::optiona
   std::vector<std::string> rows(kHeight + 1, std::string(kWidth, ' '));
   for (const RatePoint& point : finite)
     if (point.loss <= top)
-      rows[static_cast<size_t>(std::lround((kHeight - 1) * (top - point.loss) / (top - low)))][column(point.rate)] = '*';
+      rows[static_cast<size_t>(std::lround((kHeight - 1) * (top - point.loss) / (top - low)))][column(point.rate)] =
+          '*';
   if (marked) rows.back()[column(*marked)] = '^';
   std::vector<std::string> lines;
   for (size_t row = 0; row < rows.size(); ++row) {

@@ -19,10 +19,12 @@ std::vector<RatePoint> smoothed(std::span<const RatePoint> points);
 /// Has the smoothed loss become non-finite or four times the lowest one? The test ends there.
 bool has_diverged(std::span<const RatePoint> smooth);
 
-/// The rate at which the smoothed loss falls most per factor of the rate, and the one with the lowest loss. nullopt: the
-/// loss never falls, or there are fewer than 10 points.
+/// The rate at which the smoothed loss falls most per factor of the rate, and the one with the lowest loss. `rate` is
+/// the steepest or, if that is lower, a tenth of the lowest: where single losses are noisy, the two are close together,
+/// and both too high. nullopt: the loss never falls, or there are fewer than 10 points.
 struct RateSuggestion {
   double steepest = 0, lowest = 0;
+  double rate = 0;
 };
 std::optional<RateSuggestion> suggest_rate(std::span<const RatePoint> smooth);
 

@@ -65,8 +65,8 @@ struct MultiStepLr {
   std::optional<ConfigFault> fault() const {
     if (milestones.empty())
       return ConfigFault{"milestones", "must be given: the optimizer steps at which the rate changes"};
-    const bool in_steps = std::ranges::all_of(
-        milestones, [](const StepCount& at) { return at.unit() == StepCount::Unit::steps; });
+    const bool in_steps =
+        std::ranges::all_of(milestones, [](const StepCount& at) { return at.unit() == StepCount::Unit::steps; });
     if (in_steps && !std::ranges::is_sorted(milestones)) return ConfigFault{"milestones", "must be in ascending order"};
     return {};
   }
@@ -127,7 +127,8 @@ struct PolynomialLr {
             {"power", &power, "1: linear decay", kPositive}};
   }
   Rates at(Rates given, int64_t step) const {
-    const double left = 1 - static_cast<double>(std::min<int64_t>(step, total_iters)) / static_cast<double>(total_iters);
+    const double left =
+        1 - static_cast<double>(std::min<int64_t>(step, total_iters)) / static_cast<double>(total_iters);
     given.lr *= std::pow(left, power);
     return given;
   }

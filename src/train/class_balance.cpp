@@ -27,7 +27,8 @@ size_t class_of(const Config& config, const std::vector<std::string>& names, con
   if (found != names.end()) return static_cast<size_t>(found - names.begin());
   const std::string near = nearest(name, names);
   fail(ExitCode::usage, place_of_key(config, "train.class_weights"), "train.class_weights: no class is called ",
-       document::quoted(name), near.empty() ? "; the classes are " + first_names(names) : "; did you mean " + near + "?");
+       document::quoted(name),
+       near.empty() ? "; the classes are " + first_names(names) : "; did you mean " + near + "?");
 }
 
 }  // namespace
@@ -44,8 +45,7 @@ std::vector<float> class_weights(const Config& config, const std::vector<std::st
   if (asked.empty()) return {};
   std::vector<double> ratios(counts.size(), 1);
   if (asked.automatic)
-    std::ranges::transform(counts, ratios.begin(),
-                           [](int64_t n) { return n > 0 ? 1 / static_cast<double>(n) : 0.0; });
+    std::ranges::transform(counts, ratios.begin(), [](int64_t n) { return n > 0 ? 1 / static_cast<double>(n) : 0.0; });
   for (const auto& [name, weight] : asked.by_name) ratios[class_of(config, names, name)] = weight;
   const double sum = std::inner_product(counts.begin(), counts.end(), ratios.begin(), 0.0);
   if (!(sum > 0))

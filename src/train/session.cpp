@@ -37,8 +37,7 @@ void TrainingSession::prepare(const std::string& plans) {
   if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
   require_memory();
-  engine_ =
-      std::make_unique<Engine>(backend(), collectives(), programs_.train, step_schedule(config_, length()), bind);
+  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train, step_schedule(config_, length()), bind);
   // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
   if (config_.communication.check_interval > 0 && distribution().effective_stage() < 3) engine_->read_params();
   if (options_.evaluates) {

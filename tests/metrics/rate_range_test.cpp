@@ -23,6 +23,7 @@ TEST(RateRange, NamesTheSteepestAndTheLowest) {
   ASSERT_TRUE(found);
   EXPECT_NEAR(std::log10(found->steepest), -3, 0.06);
   EXPECT_NEAR(std::log10(found->lowest), -2, 0.11);
+  EXPECT_EQ(found->rate, std::min(found->steepest, found->lowest / 10));
 }
 
 TEST(RateRange, NamesNothingWhereTheLossNeverFalls) {

@@ -43,7 +43,7 @@ TEST(ClassBalance, GivenWeightsHaveMeanOneOverTheImages) {
 TEST(ClassBalance, WrongWeightsAreRefused) {
   const std::vector<int64_t> counts = {6, 3, 0};
   expect_refused("train: {class_weights: {dgo: 3}}", counts,
-                 "test.yaml:3:25: train.class_weights: no class is called 'dgo'; did you mean dog?");
+                 "test.yaml:3:24: train.class_weights: no class is called 'dgo'; did you mean dog?");
   expect_refused("train: {class_weights: {wolverine: 3}}", counts, "; the classes are cat, dog, eel");
   expect_refused("train: {class_weights: {cat: 0, dog: 0}}", counts, "no image that counts");
   EXPECT_THROW(with("train: {class_weights: {cat: -1}}"), Error);

@@ -65,7 +65,8 @@ TEST(Setup, AStepsRowIsTheSchedulesAndTheOptimizers) {
 
 TEST(Setup, DurationsAreInEpochsOrPartsOfTheRun) {
   const auto rates = [](const std::string& scheduler, const RunLength& run) {
-    const Schedule schedule = step_schedule(with_optimizer("{type: SGD, params: {lr: 1}}", "scheduler: " + scheduler), run);
+    const Schedule schedule =
+        step_schedule(with_optimizer("{type: SGD, params: {lr: 1}}", "scheduler: " + scheduler), run);
     std::vector<double> rates;
     for (int64_t step = 0; step < run.steps; ++step) rates.push_back(schedule(step).lr);
     return rates;

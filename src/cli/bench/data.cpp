@@ -15,7 +15,8 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   check_augmentation(config, batch.micro, data.spec());
   const Distribution d = distribution(config, batch, {comm.rank(), comm.size()});
   PipelineOptions options = pipeline_options(config, batch, d, comm.rank());
-  options.class_weights = class_weights(config, data.train->class_names(), class_counts(*data.train, data.parts.training));
+  options.class_weights =
+      class_weights(config, data.train->class_names(), class_counts(*data.train, data.parts.training));
   Pipeline pipeline(*data.train, data.parts.training, options);
   make_late_datasets(data, config, comm);
   const auto micro = static_cast<size_t>(batch.micro);
@@ -33,7 +34,8 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
       for (int j = 0; j < d.accumulation; ++j) {
         comm.heartbeat().advance(Phase::data);
         pipeline.fill(step / pipeline.steps_per_epoch(), step % pipeline.steps_per_epoch(),
-                      d.micro_batch(comm.rank(), j), {images, draws, labels, edits, second_labels, second_shares, weights});
+                      d.micro_batch(comm.rank(), j),
+                      {images, draws, labels, edits, second_labels, second_shares, weights});
       }
   });
   if (comm.rank() != 0) return 0;

@@ -79,8 +79,9 @@ OpCase loss_case(const LossProblem& p, bool gradient, const std::string& text) {
       for (int64_t i = 0; i < p.n; ++i) mean += p.loss(values, i) / static_cast<double>(p.n);
       return mean;
     });
-  return c.of(SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale, second, shares, weights, p.predivide},
-              " ", p.n, " of ", p.classes, " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
+  return c.of(
+      SoftmaxCrossEntropy{z, labels, loss, best, more, dz, p.smoothing, scale, second, shares, weights, p.predivide},
+      " ", p.n, " of ", p.classes, " smoothing ", p.smoothing, gradient ? "" : " evaluation", text);
 }
 
 }  // namespace

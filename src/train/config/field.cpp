@@ -211,7 +211,8 @@ ClassWeights checked_class_weights(const ConfigField& field, const Node& node) {
   if (weights.automatic || node.kind == Kind::null) return weights;
   if (node.kind != Kind::map) wrong_type(field, node, "auto, or weights by class such as {cat: 3}");
   for (const document::Entry& entry : node.entries)
-    weights.by_name[entry.key] = checked_number({field.key + "." + entry.key, field.target, "", field.rule}, entry.value);
+    weights.by_name[entry.key] =
+        checked_number({field.key + "." + entry.key, field.target, "", field.rule}, entry.value);
   return weights;
 }
 
@@ -303,8 +304,10 @@ ConfigField as_field(const ConfigKey& key, const std::string& block) {
 std::string field_text(const ConfigField& field) {
   return std::visit(
       Overload{[](const bool* v) { return std::string(*v ? "true" : "false"); },
-               [](const int64_t* v) { return std::to_string(*v); }, [](const double* v) { return flow(*v); },
-               [](const std::string* v) { return flow(*v); }, [](const Choice& v) { return flow(v.word()); },
+               [](const int64_t* v) { return std::to_string(*v); },
+               [](const double* v) { return flow(*v); },
+               [](const std::string* v) { return flow(*v); },
+               [](const Choice& v) { return flow(v.word()); },
                [](const std::optional<int64_t>* v) { return *v ? std::to_string(**v) : std::string("null"); },
                [](const StepCount* v) { return steps_text(*v); },
                [](const std::optional<StepCount>* v) { return *v ? steps_text(**v) : std::string("null"); },
@@ -330,8 +333,10 @@ std::string field_text(const ConfigField& field) {
 void read_field(const ConfigField& field, const Node& node) {
   std::visit(
       Overload{
-          [&](bool* v) { *v = checked_boolean(field, node); }, [&](int64_t* v) { *v = checked_integer(field, node); },
-          [&](double* v) { *v = checked_number(field, node); }, [&](std::string* v) { *v = checked_text(field, node); },
+          [&](bool* v) { *v = checked_boolean(field, node); },
+          [&](int64_t* v) { *v = checked_integer(field, node); },
+          [&](double* v) { *v = checked_number(field, node); },
+          [&](std::string* v) { *v = checked_text(field, node); },
           [&](const Choice& v) {
             ConfigField worded = field;
             worded.rule.values = v.words();

@@ -193,7 +193,8 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at(config.origins.contains("data.resize") ? "data.resize" : "data.size"),
          "data.resize is less than data.size, which is cut from it: ", config.data.resize, " and ", config.data.size);
   if (config.data.sampler == Sampler::balanced && !config.data.shuffle)
-    fail(ExitCode::usage, at("data.sampler"), "data.sampler balanced draws images at random; remove data.shuffle false");
+    fail(ExitCode::usage, at("data.sampler"),
+         "data.sampler balanced draws images at random; remove data.shuffle false");
   if (config.train.best.split == BestSplit::val && config.data.validation == 0)
     fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)

@@ -70,7 +70,8 @@ TEST(Batch, NamesTheRanksThatFit) {
                 .find("Gradient accumulation steps: 0 has to be greater than 0 on 2 ranks with batches of 4 and "
                       "micro-batches of 4; it fits 1 rank"),
             std::string::npos);
-  EXPECT_NE(text({16, 4, kAbsent}, 3).find("it fits 1, 2 or 4 ranks, or set train_batch_size to 24"), std::string::npos);
+  EXPECT_NE(text({16, 4, kAbsent}, 3).find("it fits 1, 2 or 4 ranks, or set train_batch_size to 24"),
+            std::string::npos);
   EXPECT_NE(text({16, 4, kAbsent}, 8).find("ranks, or set train_micro_batch_size_per_gpu to 2"), std::string::npos);
   EXPECT_NE(text({4, 1, kAbsent}, 8).find("ranks, or set train_batch_size to 8"), std::string::npos);
   EXPECT_NE(text({10080, 280, 1}, 2).find("it fits 36 ranks, or set gradient_accumulation_steps to 18"),

@@ -100,7 +100,8 @@ TEST(Compat, ScaleFirstDividesByTheDoubledScale) {
 
 TEST(Compat, AdamTCountsFromTwo) {
   const auto correction = [](const std::string& flags, const std::string& rest) {
-    return rules::coefficients_in<rules::Adam>(step_schedule(config(flags, kTutorialsAdam + rest), {10})(0).coefficients)
+    return rules::coefficients_in<rules::Adam>(
+               step_schedule(config(flags, kTutorialsAdam + rest), {10})(0).coefficients)
         .bias_correction1;
   };
   const std::string fp16 = "fp16: {enabled: true}\n";
