@@ -60,9 +60,13 @@ std::vector<float> class_weights(const Config& config, const std::vector<std::st
 std::string imbalance(const Config& config, const std::vector<std::string>& names, std::span<const int64_t> counts) {
   constexpr int64_t kMost = 5;
   if (!config.train.class_weights.empty() || config.data.sampler == Sampler::balanced) return "";
-  const auto [least, most] = std::ranges::minmax_element(counts);
-  if (counts.empty() || *most <= kMost * *least) return "";
-  const auto text = [&](auto at) { return str(names[static_cast<size_t>(at - counts.begin())], " ", *at); };
+  size_t least = 0, most = 0;  // of the classes that have images; notes name the others
+  for (size_t c = 0; c < counts.size(); ++c) {
+    if (counts[c] > counts[most]) most = c;
+    if (counts[c] > 0 && (counts[least] == 0 || counts[c] < counts[least])) least = c;
+  }
+  if (counts.empty() || counts[most] <= kMost * counts[least]) return "";
+  const auto text = [&](size_t c) { return str(names[c], " ", counts[c]); };
   return str("classes have very different numbers of training images: ", text(most), ", ", text(least),
              "; train.class_weights: auto or data.sampler: balanced lets them count alike");
 }

@@ -21,8 +21,8 @@ std::vector<int64_t> class_counts(const DataSet& set, std::span<const uint32_t> 
 std::vector<float> class_weights(const Config& config, const std::vector<std::string>& names,
                                  std::span<const int64_t> counts);
 
-/// A warning if the largest class has more than five times the images of the smallest, and neither weights nor the
-/// sampler balance them; empty: none.
+/// A warning if the largest class has more than five times the images of the smallest that has any, and neither weights
+/// nor the sampler balance them; empty: none.
 std::string imbalance(const Config& config, const std::vector<std::string>& names, std::span<const int64_t> counts);
 
 /// A warning that names the classes with less than half the accuracy of chance, among those with enough images to tell;

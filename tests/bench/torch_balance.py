@@ -73,7 +73,7 @@ def ours(program, folder, name, steps, settings):
     words = [program, "--config", "linear.yaml", "--output", output, "--quiet"]
     for key, value in {"data.path": folder, "data.on_corrupt": "skip", "train_batch_size": BATCH, "seed": SEED,
                        "train_micro_batch_size_per_gpu": 4, "train.max_steps": steps, "train.epochs": 1000,
-                       "optimizer.type": "SGD", "optimizer.params.lr": 0.01, "scheduler": "{}", **settings}.items():
+                       "checkpoint.keep_last": 1000, "optimizer.type": "SGD", "optimizer.params.lr": 0.01, "scheduler": "{}", **settings}.items():
         words += ["--set", "%s=%s" % (key, value)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     start, end = (os.path.join(folder, "%s-%s.safetensors" % (name, of)) for of in ("start", "end"))

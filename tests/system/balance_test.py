@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
 
-COUNTS = {"airplane": 200, "automobile": 60, "bird": 20}
+COUNTS = {"plane": 200, "car": 60, "bird": 20}
 
 
 @functools.lru_cache(None)
@@ -86,11 +86,11 @@ def a_gpus_stand_in_computes_the_same_losses():
 
 @check
 def imbalance_and_mistakes_are_told():
-    told = "classes have very different numbers of training images: airplane 200"
+    told = "classes have very different numbers of training images: plane 200, bird 20"
     expect_in(told, train(path("uneven run"), settings(train__max_steps=1)).stderr)
     expect_not_in(told, train(path("even run"), settings(train__max_steps=1, data__sampler="balanced")).stderr)
     for changed, culprit in [({"train__class_weights": "{brid: 2}"}, "no class is called 'brid'; did you mean bird?"),
-                             ({"train__class_weights": "{airplane: 0, automobile: 0, bird: 0}"}, "no image that counts"),
+                             ({"train__class_weights": "{plane: 0, car: 0, bird: 0}"}, "no image that counts"),
                              ({"train__class_weights": "{bird: -1}"}, "train.class_weights.bird must be at least 0"),
                              ({"train__class_weights": "even"}, "train.class_weights expects auto, or weights"),
                              ({"data__sampler": "balanced", "data__shuffle": "false"}, "remove data.shuffle false")]:
