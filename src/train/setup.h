@@ -20,7 +20,8 @@ int64_t run_steps(const Config& config, int64_t steps_per_epoch);
 /// The rates of update number `step`, counted from 0, in a run of `run_steps`; and the optimizer's coefficients for
 /// them.
 std::function<Rates(int64_t step)> step_rates(const Config& config, int64_t run_steps);
-Schedule step_schedule(const Config& config, int64_t run_steps);
+/// `optimizer_begun`: the applied steps before the optimizer's own count begins.
+Schedule step_schedule(const Config& config, int64_t run_steps, int64_t optimizer_begun = 0);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for messages.
 std::string optimizer_note(const Config& config);
 /// The rank of a program.
