@@ -85,8 +85,9 @@ void Lowering::refresh_frozen() {
   const HeldState& masters = out_.states.front();
   for (const Run& held : masters.held)
     for (const Run& run : intersection(frozen_runs_, held.range))
-      emit(out_.refresh, Cast{view(masters.value, byte_of(masters.held, run.range.begin), run.range.size()),
-                              view(out_.params, run.byte, run.range.size(), run.dtype)});
+      for (const Run& part : offload_parts(run))
+        emit(out_.refresh, Cast{view(masters.value, byte_of(masters.held, part.range.begin), part.range.size()),
+                                view(out_.params, part.byte, part.range.size(), part.dtype)});
   if (!zero_.whole_states)
     communicate(out_.refresh, AllGather{out_.params, out_.params, frozen_runs_, AllGather::What::params});
 }
