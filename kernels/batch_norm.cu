@@ -411,6 +411,34 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   });
 }
 
+/// Both gradients, with statistics that are given.
+template <class T, int N, bool Aligned, bool Rectify>
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
+    gradient_by_given(Partition p, const T* __restrict__ y, const T* __restrict__ dy, const float* __restrict__ scale,
+                      T* __restrict__ dresidual, T* __restrict__ dx) {
+  const Work w = work_backwards(p);
+  if (!w.any) return;
+  struct Row {
+    Pack<T, N> y, dy;
+  };
+  const auto of_row = [&](int64_t at) {
+    Row row;
+    if constexpr (Rectify) row.y = load<N, Aligned>(y + at);
+    row.dy = load<N, Aligned>(dy + at);
+    return row;
+  };
+  const auto scales = factors<N, Aligned>(scale + w.channel);
+  for_rows<Rectify ? 2 : 4>(p, w, of_row, [&](int64_t at, const Row& row) {
+    Floats<N> g = floats(row.dy);
+    for (int i = 0; i < N; ++i)
+      if constexpr (Rectify)
+        if (to_float(row.y.at[i]) <= 0) g.at[i] = 0;
+    if (dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
+    for (int i = 0; i < N; ++i) g.at[i] *= scales.at[i];
+    store<N, Aligned>(g, dx + at);
+  });
+}
+
 /// call(element, std::integral_constant of elements an access, of whether they are aligned).
 template <class Call, class... Pointers>
 cudaError_t with_access(const BatchNormShape& shape, Call call, const Pointers*... pointers) {
@@ -438,6 +466,12 @@ cudaError_t with_mask(const void* y, const float* b, Call call) {
   if (y == nullptr) return call(std::integral_constant<Mask, Mask::none>());
   if (b == nullptr) return call(std::integral_constant<Mask, Mask::from_y>());
   return call(std::integral_constant<Mask, Mask::again>());
+}
+
+cudaError_t launch_given_statistics(const BatchNormShape& shape, double eps, const float* w, const float* var,
+                                    float* scale, cudaStream_t stream) {
+  const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(shape.channels, kThreads))), dim3(kThreads)};
+  return launch(given_statistics, grid, stream, shape.channels, eps, w, var, scale);
 }
 
 cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const float* scale, cudaStream_t stream) {
@@ -473,15 +507,31 @@ cudaError_t batch_norm_result(const BatchNormArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
-  const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kThreads))), dim3(kThreads)};
-  const cudaError_t error = launch(given_statistics, grid, stream, p.channels, a.eps, a.w, a.var, s.scale);
+  const cudaError_t error = launch_given_statistics(a.shape, a.eps, a.w, a.var, s.scale, stream);
   return error == cudaSuccess ? launch_result(a, p, s.scale, stream) : error;
+}
+
+static cudaError_t gradient_by_given_statistics(const BatchNormGradArgs& a, const Partition& parts, const Scratch& s,
+                                                cudaStream_t stream) {
+  const cudaError_t error = launch_given_statistics(a.shape, a.eps, a.w, a.var, s.scale, stream);
+  if (error != cudaSuccess) return error;
+  const Partition p = partition_of_result(parts);
+  return with_access(
+      a.shape,
+      [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
+        const auto kernel =
+            a.y != nullptr ? gradient_by_given<T, N, Aligned, true> : gradient_by_given<T, N, Aligned, false>;
+        return launch(kernel, p.grid(), stream, p, static_cast<const T*>(a.y), static_cast<const T*>(a.dy), s.scale,
+                      static_cast<T*>(a.dresidual), static_cast<T*>(a.dx));
+      },
+      a.y, a.dy, a.dresidual, a.dx, s.scale);
 }
 
 cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
+  if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
   cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {

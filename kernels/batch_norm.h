@@ -58,6 +58,8 @@ struct BatchNormGradArgs {
 /// it was. With m = rows * channels, both passes together move 5 * m elements without ReLU or with b, otherwise
 /// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. The second pass begins with the rows
 /// that the first read last. Launches three kernels.
+/// dw null: mean and var are constants, so dx = w / sigma g; x, b, db, batch_mean and batch_var are null too. Moves 2 *
+/// m elements (3 * m with ReLU), and m more with dresidual. Launches two kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 
 /// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.8 % of

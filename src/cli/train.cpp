@@ -235,6 +235,19 @@ int dry_run(const TrainOptions& options, int ranks) {
       options.config.communication.supervision);
 }
 
+/// A run, whose programs follow each other as if it had been stopped and resumed.
+ExitCode train(TrainOptions options, Communicator& comm, Console& console) {
+  for (;;) {
+    Trainer trainer(options, comm, console);
+    const ExitCode code = trainer.run();
+    if (!trainer.goes_on()) return code;
+    options.goes_on = true;
+    options.resume = {};
+    options.reset = false;
+    options.warnings.clear();
+  }
+}
+
 }  // namespace
 
 int verb_train(const Words& words) {
@@ -294,7 +307,7 @@ int verb_train(const Words& words) {
       ranks,
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity);
-        return static_cast<int>(Trainer(options, comm, console).run());
+        return static_cast<int>(train(options, comm, console));
       },
       options.config.communication.supervision);
   return code == static_cast<int>(ExitCode::stopped) ? f.requeue_code : code;

@@ -1,5 +1,7 @@
 #include "graph/autodiff.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ct {
@@ -8,7 +10,7 @@ namespace {
 class Backward {
  public:
   Backward(Graph& g, ValueId result, ValueId seed) : g_(g), grad_(g.values().size(), kNone), wanted_(grad_.size()) {
-    for (const Parameter& p : g.parameters()) wanted_[index(p.value)] = true;
+    for (const Parameter& p : g.parameters()) wanted_[index(p.value)] = !p.frozen;
     for (const ComputeOp& op : g.ops()) {
       bool any = false;
       for (ValueId v : reads(op)) any = any || wanted_[index(v)];
@@ -19,10 +21,11 @@ class Backward {
 
   void run() {
     const std::vector<ComputeOp> forward = g_.ops();
-    for (size_t i = forward.size(); i-- > 0;) std::visit([this](const auto& op) { rule(op); }, forward[i]);
+    for (size_t i = forward.size(); i-- > 0;)
+      if (wanted(writes(forward[i]))) std::visit([this](const auto& op) { rule(op); }, forward[i]);
     for (Parameter& p : g_.parameters()) {
-      p.grad = grad_[index(p.value)];
-      check(p.grad != kNone || p.statistic, "parameter ", p.name, " does not reach the loss");
+      p.grad = p.frozen ? kNone : grad_[index(p.value)];
+      check(p.grad != kNone || !p.learns(), "parameter ", p.name, " does not reach the loss");
     }
   }
 
@@ -30,18 +33,26 @@ class Backward {
   // One rule an operation. dy is the gradient of its result; contribute() names where a gradient of an operand goes.
   void rule(const Linear& op) {
     const ValueId dy = grad_of_sums(op);
-    const ValueId dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
-    g_.add_op(LinearGradW{op.x, dy, dw, db});
+    if (wanted(present({op.w, op.b}))) {
+      const ValueId dw = parameter_grad(op.w), db = bias_grad(op.b);
+      g_.add_op(LinearGradW{op.x, dy, dw, db});
+    }
     contribute(op.x, [&](ValueId dx) { g_.add_op(LinearGradX{op.w, dy, dx}); });
   }
   void rule(const ConvReluPool& op) {
-    const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = parameter_grad(op.b);
-    g_.add_op(ConvReluPoolGradW{op.x, dy, op.argmax, dw, db, op.kernel, op.planar});
+    const ValueId dy = grad(op.y);
+    if (wanted({op.w, op.b})) {
+      const ValueId dw = parameter_grad(op.w), db = parameter_grad(op.b);
+      g_.add_op(ConvReluPoolGradW{op.x, dy, op.argmax, dw, db, op.kernel, op.planar});
+    }
     contribute(op.x, [&](ValueId dx) { g_.add_op(ConvReluPoolGradX{op.w, dy, op.argmax, dx, op.kernel}); });
   }
   void rule(const Conv2d& op) {
-    const ValueId dy = grad(op.y), dw = parameter_grad(op.w), db = op.b == kNone ? kNone : parameter_grad(op.b);
-    g_.add_op(Conv2dGradW{op.x, dy, dw, db, op.kernel, op.stride, op.pad, op.planar});
+    const ValueId dy = grad(op.y);
+    if (wanted(present({op.w, op.b}))) {
+      const ValueId dw = parameter_grad(op.w), db = bias_grad(op.b);
+      g_.add_op(Conv2dGradW{op.x, dy, dw, db, op.kernel, op.stride, op.pad, op.planar});
+    }
     contribute(op.x, [&](ValueId dx) { g_.add_op(Conv2dGradX{op.w, dy, dx, op.kernel, op.stride, op.pad}); });
   }
   void rule(const MaxPool& op) {
@@ -56,19 +67,21 @@ class Backward {
     const ValueId dy = grad(op.y), dx = fresh(op.x);
     const bool residual = op.residual != kNone && wanted_[index(op.residual)];
     const ValueId dresidual = residual && op.relu ? fresh(op.residual) : kNone;
-    g_.add_op(BatchNormGrad{.x = op.x,
+    const bool frozen = op.mean == kNone;
+    const auto of_parameter = [&](ValueId parameter) { return frozen ? kNone : parameter_grad(parameter); };
+    g_.add_op(BatchNormGrad{.x = frozen ? kNone : op.x,
                             .y = op.relu ? op.y : kNone,
                             .dy = dy,
                             .w = op.w,
-                            .b = op.relu && op.residual == kNone ? op.b : kNone,
-                            .mean = op.mean,
-                            .var = op.var,
+                            .b = op.relu && op.residual == kNone && !frozen ? op.b : kNone,
+                            .mean = frozen ? op.running_mean : op.mean,
+                            .var = frozen ? op.running_var : op.var,
                             .dx = dx,
                             .dresidual = dresidual,
-                            .dw = parameter_grad(op.w),
-                            .db = parameter_grad(op.b),
-                            .batch_mean = parameter_grad(op.running_mean),
-                            .batch_var = parameter_grad(op.running_var),
+                            .dw = of_parameter(op.w),
+                            .db = of_parameter(op.b),
+                            .batch_mean = of_parameter(op.running_mean),
+                            .batch_var = of_parameter(op.running_var),
                             .eps = op.eps});
     give(op.x, dx);
     if (residual) give(op.residual, op.relu ? dresidual : dy);
@@ -201,6 +214,10 @@ class Backward {
   }
 
   static size_t index(ValueId v) { return static_cast<size_t>(v); }
+  /// Of any of them.
+  bool wanted(const Ids& ids) const {
+    return std::ranges::any_of(ids, [this](ValueId id) { return wanted_[index(id)]; });
+  }
   ValueId grad(ValueId y) const {
     check(grad_[index(y)] != kNone, "value ", g_[y].name, " does not reach the loss");
     return grad_[index(y)];
@@ -208,13 +225,17 @@ class Backward {
   ValueId fresh(ValueId x) {
     return g_.add_value({.name = "d " + g_[x].name, .shape = g_[x].shape, .dtype = g_[x].dtype});
   }
+  /// Where an operation writes the gradients of several parameters, that of a frozen one is a scratch value.
   ValueId parameter_grad(ValueId parameter) {
+    if (!wanted_[index(parameter)])
+      return g_.add_value({.name = "d " + g_[parameter].name, .shape = g_[parameter].shape});
     check(grad_[index(parameter)] == kNone, "parameter ", g_[parameter].name, " is used twice");
     return grad_[index(parameter)] = g_.add_value({.name = "d " + g_[parameter].name,
                                                    .shape = g_[parameter].shape,
                                                    .space = MemorySpace::resident,
                                                    .category = MemoryCategory::gradients});
   }
+  ValueId bias_grad(ValueId bias) { return bias == kNone || !wanted_[index(bias)] ? kNone : parameter_grad(bias); }
   template <class Emit>
   void contribute(ValueId x, Emit emit) {
     if (!wanted_[index(x)]) return;

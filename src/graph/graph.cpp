@@ -30,6 +30,7 @@ ValueId Graph::parameter(const std::string& layer, const std::string& suffix, st
               .layout = std::move(layout),
               .init = init,
               .unit = static_cast<int>(units_.size()) - 1};
+  p.frozen = is_frozen(p.name);
   p.value = add_value({.name = p.name,
                        .shape = stored,
                        .dtype = p.is_vector() ? DType::f32 : compute_,
@@ -42,6 +43,7 @@ ValueId Graph::parameter(const std::string& layer, const std::string& suffix, st
 ValueId Graph::statistic(const std::string& layer, const std::string& suffix, int64_t channels, double start) {
   const ValueId value = parameter(layer, suffix, {channels}, Layout::vector(channels), {Init::constant, start});
   parameters_.back().statistic = true;
+  parameters_.back().frozen = is_frozen(layer + ".weight") && is_frozen(layer + ".bias");
   parameters_.back().momentum = 0.1;
   return value;
 }
@@ -53,6 +55,12 @@ ValueId Graph::convolution_weight(const std::string& layer, int64_t out, int64_t
 int64_t Graph::parameter_count() const {
   int64_t n = 0;
   for (const Parameter& p : parameters_) n += p.statistic ? 0 : p.layout.numel();
+  return n;
+}
+
+int64_t Graph::learnt_count() const {
+  int64_t n = 0;
+  for (const Parameter& p : parameters_) n += p.learns() ? p.layout.numel() : 0;
   return n;
 }
 
@@ -89,7 +97,7 @@ static bool is_linear(const Graph& g, ValueId x) {
 }
 
 Graph build_graph(const Builder& model, const InputSpec& in) {
-  Graph g(in.compute, in.mode);
+  Graph g(in.compute, in.mode, in.frozen);
   const Shape images{in.batch, in.channels, in.height, in.width};
   Ports& ports = g.ports;
   std::vector<std::pair<ValueId*, Value>> inputs = {

@@ -56,10 +56,17 @@ struct Parameter {
   ValueId grad = kNone;  // f32; set by differentiate()
   int unit = 0;
   bool statistic = false;
+  bool frozen = false;  // training does not change it
   double momentum = 0;  // of a statistic
   int begins_as = -1;   // the parameter whose initial values it copies; -1: none
   bool is_vector() const { return shape.size() <= 1; }
+  /// Does an optimizer update it?
+  bool learns() const { return !statistic && !frozen; }
 };
+
+/// Does training leave the parameter of that name as it is? Empty: none. A batch norm whose weight and bias are both
+/// frozen evaluates with its running statistics and leaves them unchanged.
+using IsFrozen = std::function<bool(const std::string& name)>;
 
 enum class Mode : uint8_t { train, evaluate };
 
@@ -132,7 +139,8 @@ struct Ports {
 
 class Graph {
  public:
-  explicit Graph(DType compute = DType::f32, Mode mode = Mode::train) : compute_(compute), mode_(mode) {}
+  explicit Graph(DType compute = DType::f32, Mode mode = Mode::train, IsFrozen frozen = {})
+      : compute_(compute), mode_(mode), frozen_(std::move(frozen)) {}
 
   ValueId add_value(Value value);
   void add_op(ComputeOp op) {
@@ -201,8 +209,9 @@ class Graph {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<std::string>& units() const { return units_; }
-  /// The number of trained elements, without pads and running statistics.
+  /// The number of elements of parameters, without pads and running statistics; and of those that learn.
   int64_t parameter_count() const;
+  int64_t learnt_count() const;
   const Shape& shape(ValueId id) const { return (*this)[id].shape; }
   /// Element type of activations and of weights of rank 2 and more.
   DType compute() const { return compute_; }
@@ -236,8 +245,11 @@ class Graph {
   };
   Image image(ValueId x) const;
 
+  bool is_frozen(const std::string& name) const { return frozen_ && frozen_(name); }
+
   DType compute_;
   Mode mode_;
+  IsFrozen frozen_;
   std::vector<Value> values_;
   std::vector<ComputeOp> ops_;
   std::vector<int> units_of_ops_;
@@ -259,6 +271,7 @@ struct InputSpec {
   bool weights_classes = false;
   Mode mode = Mode::train;
   DType compute = DType::f32;  // or bf16, f16
+  IsFrozen frozen = {};
 };
 
 /// Input ops, the model, the loss and, for training, the backward pass.

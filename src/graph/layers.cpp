@@ -53,7 +53,8 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   check(is_fused(activate), "batch norm ", name, " knows no activation but ReLU");
   check(residual == kNone || shape(residual) == shape(x), "the residual of ", name);
   check(shape(x).rank() == 4 || shape(x).stride() == channels, "batch norm ", name, " of rows that are padded");
-  if (mode_ == Mode::train && shape(x).numel() == channels)
+  const bool of_batch = mode_ == Mode::train && !(is_frozen(name + ".weight") && is_frozen(name + ".bias"));
+  if (of_batch && shape(x).numel() == channels)
     fail(ExitCode::usage, "batch norm ", name,
          " has one value a channel, because the micro-batch is 1 image of 1x1 pixels here: a single value has no "
          "variance; raise train_micro_batch_size_per_gpu, or take larger images or a network that shrinks them less");
@@ -64,9 +65,8 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   op.running_mean = statistic(name, "running_mean", channels, 0);
   op.running_var = statistic(name, "running_var", channels, 1);
   op.y = activation(name + ".out", shape(x));
-  const bool train = mode_ == Mode::train;
-  op.mean = train ? activation(name + ".mean", {channels}, DType::f32) : kNone;
-  op.var = train ? activation(name + ".var", {channels}, DType::f32) : kNone;
+  op.mean = of_batch ? activation(name + ".mean", {channels}, DType::f32) : kNone;
+  op.var = of_batch ? activation(name + ".var", {channels}, DType::f32) : kNone;
   add_op(op);
   return op.y;
 }

@@ -1,6 +1,7 @@
 #include "optim/parameter_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -9,19 +10,23 @@
 namespace ct::optim {
 namespace {
 
-bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = pattern.size(), resume = 0;  // the last *, and where the name goes on behind it
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*')
-      star = p++, resume = n;
-    else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]))
-      ++p, ++n;
-    else if (star < pattern.size())
-      p = star + 1, n = ++resume;
-    else
-      return false;
+/// The part of a pattern that one character of a name matches: `?`, a set in brackets, or a character.
+struct Place {
+  std::string_view text;
+  bool holds(char c) const {
+    if (text.size() < 3) return text == "?" || text[0] == c;
+    const std::string_view set = text.substr(1, text.size() - 2);
+    for (size_t i = 0; i < set.size(); ++i) {
+      const bool range = i + 2 < set.size() && set[i + 1] == '-';
+      if (range ? set[i] <= c && c <= set[i + 2] : set[i] == c) return true;
+      if (range) i += 2;
+    }
+    return false;
   }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+};
+Place place_at(std::string_view pattern, size_t at) {
+  const size_t end = pattern[at] == '[' ? pattern.find(']', at + 2) : std::string_view::npos;
+  return {pattern.substr(at, end == std::string_view::npos ? 1 : end + 1 - at)};
 }
 
 bool holds(const ParameterGroup& group, const Parameter& p) {
@@ -30,6 +35,21 @@ bool holds(const ParameterGroup& group, const Parameter& p) {
 }
 
 }  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = pattern.size(), resume = 0;  // the last *, and where the name goes on behind it
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*')
+      star = p++, resume = n;
+    else if (p < pattern.size() && place_at(pattern, p).holds(name[n]))
+      p += place_at(pattern, p).text.size(), ++n;
+    else if (star < pattern.size())
+      p = star + 1, n = ++resume;
+    else
+      return false;
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
 
 std::vector<ConfigKey> keys_of(ParameterGroup& group) {
   return {{"pattern", &group.pattern, "pattern of parameter names"},
@@ -40,13 +60,15 @@ std::vector<ConfigKey> keys_of(ParameterGroup& group) {
 }
 
 std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
-                                           double weight_decay) {
+                                           double weight_decay, double layer_decay) {
+  const auto last_layer = static_cast<int>(graph.units().size()) - 1;
   std::vector<ParameterTreatment> all(graph.parameters().size());
   std::vector<bool> taken(groups.size()), matched(groups.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     if (p.statistic) continue;
-    static_cast<Treatment&>(all[i]) = {weight_decay, 1};
+    const double scale = std::pow(layer_decay, last_layer - p.unit);
+    static_cast<Treatment&>(all[i]) = {weight_decay, static_cast<float>(scale)};
     const int64_t rows = p.layout.dims.front();
     int64_t begin = 0;  // of the rows that no group has taken
     for (size_t k = 0; k < groups.size(); ++k) {
@@ -57,7 +79,7 @@ std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector
       if (end <= begin) continue;
       taken[k] = true;
       begin = end;
-      const Treatment own{group.weight_decay.value_or(weight_decay), static_cast<float>(group.lr_scale)};
+      const Treatment own{group.weight_decay.value_or(weight_decay), static_cast<float>(scale * group.lr_scale)};
       if (end == rows)
         static_cast<Treatment&>(all[i]) = own;
       else

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/choice.h"
@@ -12,8 +13,12 @@
 
 namespace ct::optim {
 
+/// Does a name match a pattern? `*` matches any characters, `?` matches one, and `[a-cx]` one of a, b, c and x; a `[`
+/// without a `]` matches itself.
+bool matches(std::string_view pattern, std::string_view name);
+
 struct ParameterGroup {
-  std::string pattern = "*";          // of names: * matches any characters, ? matches one
+  std::string pattern = "*";          // of names, see matches()
   std::optional<int64_t> dimensions;  // of PyTorch's shape; absent: any number
   std::optional<int64_t> rows;        // the first `rows` along the first dimension; absent: all
   double lr_scale = 1;
@@ -50,8 +55,9 @@ struct ParameterTreatment : Treatment {
   bool operator==(const ParameterTreatment&) const = default;
 };
 
-/// One entry for each parameter. Throws Error(usage) for a group to which no parameter and no row belongs.
+/// One entry for each parameter. The layers of the graph are its units (Graph::begin_unit), and the rate of each is
+/// that of the next one times `layer_decay`. Throws Error(usage) for a group to which no parameter and no row belongs.
 std::vector<ParameterTreatment> treatments(const Graph& graph, const std::vector<ParameterGroup>& groups,
-                                           double weight_decay);
+                                           double weight_decay, double layer_decay = 1);
 
 }  // namespace ct::optim

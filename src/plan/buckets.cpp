@@ -5,10 +5,10 @@
 namespace ct {
 
 BucketSize bucket_size(const FlatLayout& flat, int64_t asked) {
-  if (asked > 0) return {std::min(asked, flat.numel), std::min(asked, flat.numel)};
+  if (asked > 0) return {std::min(asked, flat.changing), std::min(asked, flat.changing)};
   int64_t largest = 0;
   for (const Range& u : flat.units) largest = std::max(largest, u.size());
-  return {flat.numel / 8, std::max(largest, flat.numel / 8)};
+  return {flat.changing / 8, std::max(largest, flat.changing / 8)};
 }
 
 std::vector<Range> unit_groups(const FlatLayout& flat, const BucketSize& bucket, bool backward) {

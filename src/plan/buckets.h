@@ -12,8 +12,8 @@ struct BucketSize {
   int64_t enough;  // a bucket of at least this size is complete
   int64_t most;
 };
-/// The size for `asked` elements, at most the whole model. For 0, an eighth of the model is enough, and `most` is the
-/// largest unit if that is larger.
+/// The size for `asked` elements, at most all that changes in training. For 0, an eighth of that is enough, and `most`
+/// is the largest unit if that is larger.
 BucketSize bucket_size(const FlatLayout& flat, int64_t asked);
 /// Groups of consecutive units, one bucket each, as ranges of unit indices; a unit larger than a bucket is a separate
 /// group. Units are collected from the first to the last or, if `backward`, from the last to the first.

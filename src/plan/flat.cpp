@@ -30,26 +30,31 @@ FlatLayout flatten_parameters(const Graph& graph) {
   FlatLayout flat;
   const auto& parameters = graph.parameters();
   flat.parameters.resize(parameters.size());
-  for (size_t unit = 0; unit < graph.units().size(); ++unit) {
-    const int64_t begin = flat.numel;
+  const auto add = [&](size_t unit, bool frozen) {
     for (const Part part : {Part::weights, Part::vectors, Part::statistics})
       for (size_t i = 0; i < parameters.size(); ++i) {
         const Parameter& p = parameters[i];
-        if (p.unit != static_cast<int>(unit) || part_of(p) != part) continue;
+        if (p.unit != static_cast<int>(unit) || p.frozen != frozen || part_of(p) != part) continue;
         const Range range{flat.numel, flat.numel + p.layout.stored};
         flat.parameters[i] = range;
         const int64_t row = p.layout.strides[0], grain = std::max<int64_t>(1, kChunk / row) * row;
         for (int64_t at = range.begin; at < range.end; at += grain) {
           const Range rows{at, std::min(at + grain, range.end)};
           flat.grains.push_back(rows);
-          for (int64_t c = rows.begin; c < rows.end && !p.statistic; c += kChunk)
+          for (int64_t c = rows.begin; c < rows.end && p.learns(); c += kChunk)
             flat.chunks.push_back({c, std::min(c + kChunk, rows.end)});
         }
         flat.numel = round_up(range.end, kRowPad);
         add_run(flat, {range.begin, flat.numel}, graph[p.value].dtype);
       }
+  };
+  for (size_t unit = 0; unit < graph.units().size(); ++unit) {
+    const int64_t begin = flat.numel;
+    add(unit, /*frozen=*/false);
     flat.units.push_back({begin, flat.numel});
   }
+  flat.changing = flat.numel;
+  for (size_t unit = 0; unit < graph.units().size(); ++unit) add(unit, /*frozen=*/true);
   return flat;
 }
 
@@ -58,6 +63,7 @@ std::vector<UpdateRange> update_ranges(const Graph& graph, const FlatLayout& fla
   std::vector<UpdateRange> all;
   for (size_t i = 0; i < flat.parameters.size(); ++i) {
     const Parameter& p = graph.parameters()[i];
+    if (p.frozen) continue;
     const Range padded{flat.parameters[i].begin, round_up(flat.parameters[i].end, kRowPad)};
     const int64_t tensor = tensors == Tensors::apart && !p.statistic ? static_cast<int64_t>(i) : -1;
     int64_t begin = padded.begin;

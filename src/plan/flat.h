@@ -1,6 +1,6 @@
 // The flat order: every parameter has a fixed place in one range, unit by unit; within a unit weights (rank >= 2), then
 // vectors, then running statistics. Gradients, optimizer state and shards use the same places, so updates, sums over
-// ranks and shards are ranges for every model.
+// ranks and shards are ranges for every model. What is frozen comes last, behind all units, so that they end before it.
 #pragma once
 
 #include <vector>
@@ -14,15 +14,17 @@ inline constexpr int64_t kChunk = 4096;
 
 struct FlatLayout {
   std::vector<Range> parameters;  // by parameter index: its storage; begins are multiples of kRowPad
-  std::vector<Range> units;
+  std::vector<Range> units;       // what of them changes in training
   /// The pieces of which shards consist: whole rows (dimension 0) of one parameter, about kChunk elements.
   std::vector<Range> grains;
-  /// The terms of norms: pieces of at most kChunk elements, cut inside the grains of parameters (not of statistics), so
-  /// that neither padding nor the number of ranks moves a boundary of a sum.
+  /// The terms of norms: pieces of at most kChunk elements, cut inside the grains of parameters that learn, so that
+  /// neither padding nor the number of ranks moves a boundary of a sum.
   std::vector<Range> chunks;
   /// The layout that layers read: weights in the compute type, vectors in f32.
   std::vector<Run> runs;
   int64_t numel = 0;
+  int64_t changing = 0;  // elements that training changes: all before the frozen ones
+  Range frozen() const { return {changing, numel}; }
   int64_t compute_bytes = 0;
 };
 

@@ -14,7 +14,7 @@ Lowering::Lowering(const Graph& graph, const Distribution& d, Recompute recomput
   out_.distribution = d;
   out_.flat = flatten_parameters(graph_);
   out_.shards = Shards(out_.flat, d.ranks);
-  whole_ = {{{0, out_.flat.numel}, DType::f32, 0}};
+  whole_ = {{{0, out_.flat.changing}, DType::f32, 0}};
   packed_ = out_.shards.packed(d.rank, whole_);
   separate_masters_ = d.zero.offload_optimizer || std::any_of(out_.flat.runs.begin(), out_.flat.runs.end(),
                                                               [](const Run& r) { return r.dtype != DType::f32; });
@@ -41,6 +41,7 @@ LoweredProgram Lowering::training(const UpdateRule& rule) {
     for (const Slice& s : slices(range))
       if (s.copy != kNone) emit(out_.refresh, Cast{s.masters, s.copy});
   });
+  refresh_frozen();
   return std::move(out_);
 }
 

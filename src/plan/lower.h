@@ -26,7 +26,8 @@ struct Predivision {
 struct UpdateRule {
   optim::Optimizer optimizer;
   std::vector<optim::ParameterGroup> groups = {};
-  double clip = 0;  // global norm; 0: off
+  double layer_decay = 1;  // see optim::treatments()
+  double clip = 0;         // global norm; 0: off
   std::optional<LossScaleOptions> loss_scale = {};
   Predivision predivision = {};
   std::optional<EmaOptions> ema = {};

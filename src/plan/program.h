@@ -57,22 +57,23 @@ struct Distribution {
 
 /// The kinds of training state: the f32 masters, their exponential moving average, or a moment of an optimizer.
 enum class StateKind : uint8_t { weights, ema, moment };
-/// Weights and their average include running statistics; moments of an optimizer do not.
+/// Weights and their average include running statistics; moments of an optimizer do not. The average of what is frozen
+/// is itself, so only weights have it.
 constexpr bool has_statistics(StateKind kind) { return kind != StateKind::moment; }
 
 /// Which parameters have a state: all, the learnt ones, the learnt matrices and convolutions, or the other learnt ones.
 enum class Scope : uint8_t { all, learnt, matrices, others };
-inline bool is_matrix(const Parameter& p) { return !p.statistic && (p.shape.size() == 2 || p.shape.size() == 4); }
+inline bool is_matrix(const Parameter& p) { return p.learns() && (p.shape.size() == 2 || p.shape.size() == 4); }
 inline bool is_in(Scope scope, const Parameter& p) {
   switch (scope) {
     case Scope::all:
       return true;
     case Scope::learnt:
-      return !p.statistic;
+      return p.learns();
     case Scope::matrices:
       return is_matrix(p);
     case Scope::others:
-      return !p.statistic && !is_matrix(p);
+      return p.learns() && !is_matrix(p);
   }
   fail(ExitCode::bug, "internal error: no such scope");
 }

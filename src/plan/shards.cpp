@@ -9,7 +9,9 @@ namespace ct {
 Shards::Shards(const FlatLayout& flat, int ranks) : owned_(static_cast<size_t>(ranks)) {
   std::vector<int64_t> sizes(static_cast<size_t>(ranks), 0);
   size_t grain = 0;
-  for (const Range& unit : flat.units) {
+  std::vector<Range> units = flat.units;
+  units.push_back(flat.frozen());
+  for (const Range& unit : units) {
     // After this unit each rank should have an equal share of everything so far, and so should the first r ranks
     // together: then no rank is off by more than a grain.
     const double share = static_cast<double>(unit.end) / ranks;

@@ -14,7 +14,8 @@ class Shards {
   Shards(const FlatLayout& flat, int ranks);
 
   int ranks() const { return static_cast<int>(owned_.size()); }
-  /// Disjoint, ascending; the ranges of all ranks tile the flat order.
+  /// Disjoint, ascending; the ranges of all ranks tile the flat order. Of frozen parameters, which every rank holds
+  /// whole, a rank's ranges are those that it saves.
   const std::vector<Range>& owned(int rank) const { return owned_[static_cast<size_t>(rank)]; }
   std::vector<Range> owned(int rank, const Range& within) const;
   int64_t numel(int rank) const;

@@ -47,6 +47,7 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                name_of(compute_type(config)), ", ZeRO stage ", d.effective_stage(), "; ", optimizer_note(config),
                "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
                " ranks"));
+  if (const std::string line = learning_note(session.graph()); !line.empty()) log.note(line);
   const int64_t left = session.pipeline().images() % batch.train;
   log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all",
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
@@ -62,6 +63,9 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (config.train.best.split == BestSplit::test)
     log.note("best.bin is chosen by the test set, so its test results are biased upwards (train.best.split: test)");
+  if (const LearningPhase phase = phase_at(config, run_.state); !phase.freezes)
+    log.note(str("all parameters learn since epoch ", config.train.unfreeze_at + 1,
+                 ", with moments that began at 0 (train.unfreeze_at)"));
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
   record_start();
 }

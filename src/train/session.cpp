@@ -19,9 +19,10 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
   data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds);
 }
 
-void TrainingSession::prepare(const std::string& plans) {
+void TrainingSession::prepare(const std::string& plans, const LearningPhase& phase) {
   run_on_all_ranks(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
-  programs_ = lower_programs(config_, batch_, {comm_.rank(), comm_.size()}, data_.spec());
+  programs_ = lower_programs(phase.freezes ? config_ : without_freezing(config_), batch_, {comm_.rank(), comm_.size()},
+                             data_.spec());
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
   const std::vector<int64_t> counts = class_counts(*data_.train, data_.parts.training);
   run_on_all_ranks(comm_, [&] { reading.class_weights = class_weights(config_, data_.train->class_names(), counts); });
@@ -37,7 +38,8 @@ void TrainingSession::prepare(const std::string& plans) {
   if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
   require_memory();
-  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train, step_schedule(config_, length()), bind);
+  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train,
+                                     step_schedule(config_, length(), phase.optimizer_begun), bind);
   // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
   if (config_.communication.check_interval > 0 && distribution().effective_stage() < 3) engine_->read_params();
   if (options_.evaluates) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "train/freezing.h"
 #include "train/setup.h"
 
 namespace ct {
@@ -29,7 +30,7 @@ class TrainingSession {
   /// Lowers and binds the programs; parameters are not initialised. `plans` are the library plans that a checkpoint
   /// recorded (only rank 0's are used; empty: rank 0 chooses); all ranks use the same, for the same bits. Error(memory)
   /// if the device has too little memory.
-  void prepare(const std::string& plans = "");
+  void prepare(const std::string& plans = "", const LearningPhase& phase = {});
   /// Writes a set that the program generates, if necessary. Must be called before the first step, after all checks that
   /// may refuse the run.
   void make_data() { make_late_datasets(data_, config_, comm_); }

@@ -10,6 +10,7 @@
 #include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
+#include "train/freezing.h"
 #include "train/weights.h"
 
 namespace ct {
@@ -29,8 +30,10 @@ LossScaleOptions loss_scale_options(const Config& config) {
 }  // namespace
 
 UpdateRule update_rule(const Config& config) {
-  UpdateRule rule{
-      .optimizer = config.optimizer.value(), .groups = config.optimizer_groups, .clip = config.gradient_clipping};
+  UpdateRule rule{.optimizer = config.optimizer.value(),
+                  .groups = config.optimizer_groups,
+                  .layer_decay = config.train.layer_decay,
+                  .clip = config.gradient_clipping};
   const bool all_decay = std::visit([](const auto& o) { return o.no_decay == optim::NoDecay::none; }, rule.optimizer);
   if (!all_decay) rule.groups.push_back(optim::kVectorsDoNotDecay);
   if (config.fp16.enabled) rule.loss_scale = loss_scale_options(config);
@@ -59,13 +62,12 @@ std::function<Rates(int64_t step)> step_rates(const Config& config, const RunLen
   };
 }
 
-Schedule step_schedule(const Config& config, const RunLength& run) {
+Schedule step_schedule(const Config& config, const RunLength& run, int64_t optimizer_begun) {
   // DeepSpeed's FP16_Optimizer makes an empty step as it is made.
   const int64_t ahead =
       config.compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
-  return [optimizer = config.optimizer.value(), rates = step_rates(config, run), ahead](int64_t step) {
-    return optim::schedule_row(rates(step), optimizer, step, ahead);
-  };
+  return [optimizer = config.optimizer.value(), rates = step_rates(config, run), optimizer_begun,
+          ahead](int64_t step) { return optim::schedule_row(rates(step), optimizer, step - optimizer_begun, ahead); };
 }
 
 std::string optimizer_note(const Config& config) {
@@ -126,7 +128,8 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
                  .width = width,
                  .classes = data.classes,
                  .mode = mode,
-                 .compute = compute_type(config)};
+                 .compute = compute_type(config),
+                 .frozen = frozen_by(config.train.freeze)};
   const std::vector<double> mean = by_channel("mean", config.data.mean, channels),
                             std = by_channel("std", config.data.std, channels);
   for (size_t c = 0; c < mean.size(); ++c) {  // (u8/255 - mean) / std

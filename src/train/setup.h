@@ -18,8 +18,9 @@ UpdateRule update_rule(const Config& config);
 /// Optimizer steps of a whole run.
 int64_t run_steps(const Config& config, int64_t steps_per_epoch);
 /// The rates of update number `step` of a run, counted from 0; and the optimizer's coefficients for them.
+/// `optimizer_begun`: the applied steps before the optimizer's own count begins.
 std::function<Rates(int64_t step)> step_rates(const Config& config, const RunLength& run);
-Schedule step_schedule(const Config& config, const RunLength& run);
+Schedule step_schedule(const Config& config, const RunLength& run, int64_t optimizer_begun = 0);
 /// "Adam with decoupled (AdamW) weight decay 3e-07", for messages.
 std::string optimizer_note(const Config& config);
 /// The rank of a program.

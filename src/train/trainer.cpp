@@ -52,6 +52,7 @@ ExitCode Trainer::run_to_end() {
     train_step();
     if (stop_agreed()) return stop();
     const bool last = state_.step == total_steps_;
+    if (unfreezes_ = phase_at(config_, state_).begins && !last; unfreezes_) return end_program();
     // Weights whose loss is not finite are not worth a good checkpoint's place.
     if (saver_->due() && !last && session_.engine().scalars().bad_streak == 0) save(MustSucceed::no);
     if (evaluation_due() && !last && !evaluate_now(Because::due)) return stop();
@@ -99,6 +100,16 @@ ExitCode Trainer::stop() {
   log_.note(str("stopped on request after step ", state_.step,
                 "; the checkpoint is good: run the same command again to continue"));
   return ExitCode::stopped;
+}
+
+/// Saves for the program that goes on, which evaluates this step, as one does that goes on after a stop.
+ExitCode Trainer::end_program() {
+  look_for_skips();
+  save(MustSucceed::yes);
+  saver_->complete(MustSucceed::yes);
+  diagnostics_->end();
+  log_.flush();
+  return ExitCode::done;
 }
 
 /// Ends the run. False: ranks agreed to stop instead.
@@ -278,7 +289,9 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
                 .warn = [this](const std::string& text) { log_.warn(text); },
                 .exchanged = comms_.listener()}) {
   const std::string checkpoint = open_folder();
-  session_.prepare(folder_ ? folder_->plans() : "");
+  const LearningPhase phase =
+      broadcast_value(comm_, folder_ ? phase_at(config_, folder_->resumed_state()) : LearningPhase());
+  session_.prepare(folder_ ? folder_->plans() : "", phase);
   if (!session_.plans_missed().empty())
     log_.warn(session_.plans_missed() + "; another one is used, so bits may differ from those before");
   const int64_t batch = session_.evaluator().batch();
@@ -292,7 +305,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     describe_run();
     folder_->require_same_origin(provenance_, console);
   }
-  start_from(checkpoint);
+  start_from(checkpoint, phase);
   reports_.emplace(run_, total_steps_);
   diagnostics_.emplace(run_, *saver_, comms_);
   selection_.emplace(config_, state_, validation_.has_value());
@@ -341,12 +354,15 @@ void Trainer::describe_run() {
 }
 
 /// Weights and state of the checkpoint; without one, initial weights. Then the folder is taken into use.
-void Trainer::start_from(const std::string& checkpoint) {
+void Trainer::start_from(const std::string& checkpoint, const LearningPhase& phase) {
   Engine& engine = session_.engine();
   int64_t saved_here = -1;
   if (!checkpoint.empty()) {
-    run_on_all_ranks(comm_,
-                     [&] { state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine); });
+    run_on_all_ranks(comm_, [&] {
+      state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine,
+                                  phase.begins ? Moments::begin_anew : Moments::restored);
+    });
+    state_.optimizer_begun = phase.optimizer_begun;
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
     replaced_before_ = replaced_told_ = state_.replaced;
@@ -355,7 +371,8 @@ void Trainer::start_from(const std::string& checkpoint) {
     const int64_t patience = config_.train.early_stopping.patience;  // which may be another now
     const bool stays_stopped = end == RunFolder::kStoppedEarly && patience > 0 && state_.patience_used + 1 >= patience;
     ended_ = stays_stopped || (state_.step >= total_steps_ && !end.empty());
-    if (!options_.init.empty()) log_.warn("--init is ignored: the run continues from its checkpoint");
+    if (!options_.init.empty() && !options_.goes_on)
+      log_.warn("--init is ignored: the run continues from its checkpoint");
   } else if (!options_.init.empty()) {
     load_initial_weights();
   }

@@ -23,7 +23,8 @@ struct TrainOptions {
   std::vector<std::string> warnings;
   ResumeMode resume;
   bool reset = false;
-  std::string init;  // weights to start from; empty: drawn from the seed
+  bool goes_on = false;  // in the same process, after Trainer::goes_on()
+  std::string init;      // weights to start from; empty: drawn from the seed
   InitOptions init_options;
   std::span<const DataKind> data_kinds = ct::data_kinds();
   std::vector<MakeListener> listeners = {};  // in addition to those of train/
@@ -34,11 +35,14 @@ class Trainer {
   Trainer(const TrainOptions& options, Communicator& comm, Console& console);
   /// Trains once and returns done or stopped; all failures are thrown.
   ExitCode run();
+  /// After run(): did it stop because another Trainer must go on from its checkpoint, whose program trains all
+  /// parameters (train.unfreeze_at)?
+  bool goes_on() const { return unfreezes_; }
 
  private:
   std::string open_folder();
   void describe_run();
-  void start_from(const std::string& checkpoint);
+  void start_from(const std::string& checkpoint, const LearningPhase& phase);
   void load_initial_weights();
   void show_first_images();
   void add_listeners(bool goes_on);
@@ -47,6 +51,7 @@ class Trainer {
   void train_step();
   bool stop_agreed();
   ExitCode stop();
+  ExitCode end_program();
   void save(RunSaver::MustSucceed must);
   bool evaluation_due() const;
   enum class Because : bool { due, ended };
@@ -86,6 +91,7 @@ class Trainer {
   int64_t replaced_before_ = 0,
           replaced_told_ = 0;  // RunState::replaced at the start of this process and at the latest report
   bool early_stop_ = false;
+  bool unfreezes_ = false;
   bool ended_ = false;                // the run had already ended: its evaluation is repeated, and nothing is written
   Traffic uncounted_, norms_before_;  // traffic before the first step, and of evaluations
 };

@@ -105,18 +105,58 @@ TEST(Autodiff, OperationsReadOnlyWhatWasWritten) {
   }
 }
 
-TEST(Autodiff, EvaluationHasNoBackwardPass) {
-  const Graph g = build_graph(small_net, spec(Mode::evaluate));
-  EXPECT_EQ(count<LinearGradW>(g), 0);
-  for (const Parameter& p : g.parameters()) EXPECT_EQ(p.grad, kNone);
-}
-
 template <class T>
 std::vector<T> all(const Graph& g) {
   std::vector<T> found;
   for (const ComputeOp& op : g.ops())
     if (const T* one = std::get_if<T>(&op)) found.push_back(*one);
   return found;
+}
+
+Graph frozen(const Builder& model, const std::string& prefix) {
+  InputSpec input = spec(Mode::train);
+  input.frozen = [prefix](const std::string& name) { return name.starts_with(prefix); };
+  return build_graph(model, input);
+}
+
+TEST(Autodiff, NothingIsAppendedWhereNothingLearns) {
+  const Graph g = frozen(small_net, "hidden");
+  EXPECT_EQ(count<LinearGradW>(g), 1);
+  EXPECT_EQ(count<LinearGradX>(g), 0);
+  EXPECT_EQ(count<ActivationGrad>(g), 0);
+  for (const Parameter& p : g.parameters()) EXPECT_EQ(p.grad == kNone, p.frozen) << p.name;
+  EXPECT_EQ(g.learnt_count(), 20 * 10 + 10);
+}
+
+TEST(Autodiff, GradientsPassThroughAFrozenLayer) {
+  const Graph g = frozen(small_net, "out");
+  EXPECT_EQ(count<LinearGradX>(g), 1);
+  const Graph bias = frozen(small_net, "out.weight");
+  EXPECT_EQ(count<LinearGradW>(bias), 2);  // the weight's is a scratch value
+  EXPECT_EQ(bias.parameters()[2].grad, kNone);
+  EXPECT_NE(bias.parameters()[3].grad, kNone);
+}
+
+TEST(Autodiff, AFrozenBatchNormIsThatOfEvaluation) {
+  const Graph g = frozen(norm_net, "bn2");
+  const auto forward = all<BatchNorm>(g);
+  const auto backward = all<BatchNormGrad>(g);
+  EXPECT_NE(forward[0].mean, kNone);
+  EXPECT_EQ(forward[1].mean, kNone);
+  ASSERT_EQ(backward.size(), 2u);
+  EXPECT_EQ(backward[0].mean, forward[1].running_mean);
+  for (const ValueId id : {backward[0].x, backward[0].b, backward[0].dw, backward[0].batch_var}) EXPECT_EQ(id, kNone);
+  EXPECT_NE(backward[0].dresidual, kNone);
+  for (const Parameter& p : g.parameters()) EXPECT_EQ(p.frozen, p.name.starts_with("bn2")) << p.name;
+  // Of one whose bias learns, statistics are the batch's.
+  const Graph half = frozen(norm_net, "bn2.weight");
+  EXPECT_NE(all<BatchNorm>(half)[1].mean, kNone);
+}
+
+TEST(Autodiff, EvaluationHasNoBackwardPass) {
+  const Graph g = build_graph(small_net, spec(Mode::evaluate));
+  EXPECT_EQ(count<LinearGradW>(g), 0);
+  for (const Parameter& p : g.parameters()) EXPECT_EQ(p.grad, kNone);
 }
 
 TEST(Autodiff, BatchNormPassesItsGradientToTheResidual) {

@@ -36,6 +36,33 @@ std::string refused(const std::vector<ParameterGroup>& groups) {
   return "";
 }
 
+TEST(ParameterGroups, PatternsMatchNames) {
+  for (const auto& [pattern, name, expected] : std::initializer_list<std::tuple<const char*, const char*, bool>>{
+           {"*", "", true},
+           {"layer[1-3]*", "layer1.0.conv1.weight", true},
+           {"layer[1-3]*", "layer4.0.conv1.weight", false},
+           {"layer[24].*", "layer4.0", true},
+           {"layer[24].*", "layer3.0", false},
+           {"*.[bw]*s", "fc.bias", true},
+           {"[a-cx-z]", "y", true},
+           {"[a-cx-z]", "d", false},
+           {"[a-]", "-", true},
+           {"[]]", "]", true},
+           {"a[b", "a[b", true},  // no set
+           {"a[b", "ab", false},
+           {"fc[0-9]", "fc", false}})
+    EXPECT_EQ(matches(pattern, name), expected) << pattern << " " << name;
+}
+
+TEST(ParameterGroups, RatesDecayByLayer) {
+  const Graph g = graph();  // layers conv, norm, fc
+  const auto all = treatments(g, {{.pattern = "*.weight", .lr_scale = 10}}, /*weight_decay=*/0, /*layer_decay=*/0.5);
+  std::vector<float> scales;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!g.parameters()[i].statistic) scales.push_back(all[i].lr_scale);
+  EXPECT_EQ(scales, (std::vector<float>{2.5f, 0.25f, 5, 0.5f, 10, 1}));
+}
+
 TEST(ParameterGroups, TheFirstThatMatchesWins) {
   const auto all = treated({{.pattern = "fc.*", .lr_scale = 0.1},
                             {.pattern = "*.b?as", .weight_decay = 0.25},

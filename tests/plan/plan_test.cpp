@@ -166,6 +166,49 @@ TEST(Flat, Bf16WeightsTakeHalfAndVectorsStayF32) {
   EXPECT_LT(flat.compute_bytes, flat.numel * 5 / 2);
 }
 
+TEST(Flat, FrozenParametersComeLastAndAreSavedByAllRanks) {
+  const Graph g = build_graph(net, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .frozen = [](const auto& name) {
+                                      return name.starts_with("fc1");
+                                    }});
+  const FlatLayout flat = flatten_parameters(g);
+  for (size_t i = 0; i < flat.parameters.size(); ++i)
+    EXPECT_EQ(flat.parameters[i].begin >= flat.changing, g.parameters()[i].frozen);
+  EXPECT_EQ(flat.units[1].size(), 0);
+  EXPECT_EQ(flat.units[2].end, flat.changing);
+  for (const Range& chunk : flat.chunks) EXPECT_LE(chunk.end, flat.changing);
+  std::vector<int64_t> saved(3), trained(3);
+  const Shards shards(flat, 3);
+  for (int r = 0; r < 3; ++r) {
+    for (const Range& range : shards.owned(r, flat.frozen())) saved[static_cast<size_t>(r)] += range.size();
+    for (const Range& range : shards.owned(r, {0, flat.changing})) trained[static_cast<size_t>(r)] += range.size();
+  }
+  EXPECT_EQ(std::reduce(saved.begin(), saved.end()), flat.frozen().size());
+  EXPECT_EQ(std::reduce(trained.begin(), trained.end()), flat.changing);
+  EXPECT_LT(*std::ranges::max_element(saved), flat.frozen().size() / 2);
+}
+
+TEST(Lowering, FrozenParametersHaveNoStateAndNoTraffic) {
+  for (const DType compute : {DType::f32, DType::bf16})
+    for (int stage = 0; stage <= 3; ++stage) {
+      SCOPED_TRACE(str(stage, " ", name_of(compute)));
+      const Graph g = build_graph(
+          net, {.batch = 2, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .compute = compute, .frozen = [](const auto& name) {
+                  return !name.starts_with("fc2");
+                }});
+      const LoweredProgram l = lower_training(g, kAdam, {.ranks = 2, .accumulation = 2, .zero_stage = stage});
+      for (const Value& value : l.values)
+        if (value.base == kNone && value.category == MemoryCategory::gradients)
+          EXPECT_LE(stored_bytes(value), l.flat.changing * 4) << value.name;
+      for (const HeldState& state : l.states)
+        if (state.kind == StateKind::moment) EXPECT_LE(stored_bytes(l[state.value]), l.flat.changing * 4) << state.name;
+      for (const Program* steps : {&l.micro, &l.last, &l.update})
+        for (const Step& step : *steps)
+          if (const auto* comm = std::get_if<CommOp>(&step.op))
+            if (const auto* gather = std::get_if<AllGather>(comm))
+              EXPECT_TRUE(intersection(gather->place, l.flat.frozen()).empty());
+    }
+}
+
 TEST(Assignment, EveryMicroBatchOnce) {
   for (int ranks = 1; ranks <= 6; ++ranks)
     for (int a = 1; a <= 6; ++a)

@@ -155,8 +155,8 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Shapes& shape) {
 }
 
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Shapes& shape) {
-  const BatchNormShape s = norm_shape(shape(op.x), op.eps);
-  return by_type(shape.bf16(op.x), [&]<class T>(T) {
+  const BatchNormShape s = norm_shape(shape(op.dx), op.eps);
+  return by_type(shape.bf16(op.dx), [&]<class T>(T) {
     return one_call<BatchNormGradArgs<T>>(batch_norm_grad, op, {.shape = s}, batch_norm_workspace(s));
   });
 }

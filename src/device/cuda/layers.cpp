@@ -259,7 +259,7 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
-  const k::BatchNormShape s = norm_shape(in, op.x);
+  const k::BatchNormShape s = norm_shape(in, op.dx);
   return one_launch(in, k::batch_norm_grad, op, {.shape = s, .eps = op.eps}, k::batch_norm_workspace(s));
 }
 

@@ -47,12 +47,13 @@ void Lowering::place_gradients() {
   const Distribution& d = out_.distribution;
   const BucketSize bucket = bucket_size(flat, d.zero.reduce_bucket_size);
   if (zero_.whole_grads)
-    out_.grads = floats("gradients", flat.numel, MemoryCategory::gradients, shared());
+    out_.grads = floats("gradients", flat.changing, MemoryCategory::gradients, shared());
   else
     out_.grads = gradient_shard();
 
   for (const Range& units : unit_groups(flat, bucket, /*backward=*/true)) {
     Group group{.range = units_range(units)};
+    if (group.range.size() == 0) continue;  // all of it is frozen
     group.cuts = cut(flat, group.range, bucket.most);
     if (zero_.whole_grads) {
       group.whole = out_.grads;
@@ -83,7 +84,7 @@ void Lowering::add_levels() {
   const auto a = static_cast<unsigned>(out_.distribution.accumulation);
   const int count = out_.distribution.reproducible ? static_cast<int>(std::bit_width(a - 1)) : 1;
   for (int k = 0; k < count; ++k) {
-    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.numel, MemoryCategory::partial_sums);
+    const ValueId level = floats("partial sum " + std::to_string(k), out_.flat.changing, MemoryCategory::partial_sums);
     for (Group& g : groups_) g.levels.push_back(view(level, g.range.begin * kFloat, g.range.size()));
   }
   for (Group& g : groups_)

@@ -51,6 +51,7 @@ class Lowering {
   void place_masters();
   HeldState state(StateKind kind, const std::string& name, Scope scope = Scope::all);
   std::vector<Run> runs_of(Scope scope) const;
+  void refresh_frozen();
 
   // ---- gradients and their sum (gradients.cpp)
 
@@ -103,7 +104,7 @@ class Lowering {
   void gather_params(Program& program, const std::function<void(const Range&)>& act);
   void update(const UpdateRule& rule);
   template <class Optimizer>
-  void update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups);
+  void update_parameters(const Optimizer& optimizer, const UpdateRule& rules);
   /// The states of an optimizer, in its order; nullopt for those that it does not keep.
   using States = std::vector<std::optional<HeldState>>;
   States add_states(const std::vector<std::string>& names, Scope scope);
@@ -161,8 +162,9 @@ class Lowering {
     bool is_recompute = false;  // repeats an operation of the forward pass
   };
   std::vector<Planned> ops_;
-  std::vector<Run> whole_, packed_;  // all elements in f32; those that this rank owns
-  std::vector<Run> shard_runs_;      // stage 3: the elements that this rank owns, in the layout that layers read
+  std::vector<Run> whole_, packed_;  // all elements that training changes, in f32; those that this rank owns
+  std::vector<Run> shard_runs_;      // stage 3: what params contains, in the layout that layers read
+  std::vector<Run> frozen_runs_;     // the frozen elements in params, in that layout: all of them, in every stage
   std::vector<std::vector<Run>> unit_place_;
   std::vector<ValueId> unit_value_;
   std::vector<Run> persistent_;

@@ -41,7 +41,7 @@ int Lowering::add_directions(const optim::Muon& muon, const States& momenta) {
   }
   if (!own.empty()) emit(out_.update, muon.directions(std::move(own), out_.scalars));
 
-  std::vector<Matrix> all = matrices_in({0, out_.flat.numel});
+  std::vector<Matrix> all = matrices_in({0, out_.flat.changing});
   if (all.empty()) return -1;
   add_muon_scratch(all);
   if (zero_.whole_grads) {

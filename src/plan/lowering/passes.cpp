@@ -17,7 +17,7 @@ void Lowering::communicate(Program& program, CommOp op) {
 std::vector<Lowering::Use> Lowering::uses() const {
   std::vector<int> unit_of(out_.values.size(), -1);
   for (const Parameter& p : graph_.parameters())
-    if (out_.values[static_cast<size_t>(p.value)].base != persistent_value_)
+    if (out_.values[static_cast<size_t>(p.value)].base == unit_value_[static_cast<size_t>(p.unit)])
       unit_of[static_cast<size_t>(p.value)] = p.unit;
   std::vector<Use> found;
   std::set<int> open;

@@ -57,7 +57,7 @@ std::vector<TrustRatios::Tensor> Lowering::tensors(const Treatments& treatments)
     all.push_back({.chunks = chunks[i],
                    .weight_decay = treatments[i].weight_decay,
                    .lr_scale = treatments[i].lr_scale,
-                   .adapts = !graph_.parameters()[i].statistic});
+                   .adapts = graph_.parameters()[i].learns()});
   return all;
 }
 

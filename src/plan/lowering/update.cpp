@@ -39,7 +39,7 @@ std::vector<Run> Lowering::offload_parts(const Run& run) const {
 /// Everything, bucket by bucket: act on a part, then gather it where ranks keep params whole but own a part each.
 void Lowering::gather_params(Program& program, const std::function<void(const Range&)>& act) {
   const FlatLayout& flat = out_.flat;
-  const Range all{0, flat.numel};
+  const Range all{0, flat.changing};
   if (!zero_.gather_after_update) {
     act(all);
     if (persistent_value_ != kNone)
@@ -93,11 +93,11 @@ void Lowering::update_slices(const std::function<void(const std::vector<Slice>&)
 }
 
 template <class Optimizer>
-void Lowering::update_parameters(const Optimizer& optimizer, const std::vector<optim::ParameterGroup>& groups) {
+void Lowering::update_parameters(const Optimizer& optimizer, const UpdateRule& rules) {
   constexpr bool kMuon = std::is_same_v<Optimizer, optim::Muon>, kTrusts = requires { &Optimizer::trust; };
-  const Treatments treatments = optim::treatments(graph_, groups, optimizer.weight_decay);
+  const Treatments treatments = optim::treatments(graph_, rules.groups, optimizer.weight_decay, rules.layer_decay);
   if constexpr (kMuon || kTrusts)
-    if (std::ranges::any_of(groups, [](const auto& group) { return group.rows.has_value(); }))
+    if (std::ranges::any_of(rules.groups, [](const auto& group) { return group.rows.has_value(); }))
       fail(ExitCode::usage,
            "optimizer.groups: rows of a matrix cannot be treated apart by an optimizer that updates it as one (Lamb, "
            "LARS, Muon); leave out 'rows', or use another optimizer.type");
@@ -151,7 +151,7 @@ void Lowering::update(const UpdateRule& rule) {
                    rule.loss_scale.value_or(LossScaleOptions{}), predivided_},
        after);
 
-  std::visit([&](const auto& optimizer) { update_parameters(optimizer, rule.groups); }, rule.optimizer);
+  std::visit([&](const auto& optimizer) { update_parameters(optimizer, rule); }, rule.optimizer);
 }
 
 }  // namespace ct

@@ -110,8 +110,41 @@ void add_cases(Cases& cases, Of<BatchNorm>, DType type) {
   }
 }
 
+namespace {
+/// Of a frozen layer.
+void add_given_case(Cases& cases, const NormProblem& p) {
+  Case c(p.type);
+  Doubles var = squares(normal(p.w.size(), 7)), dx_tolerance;
+  for (double& v : var) v = static_cast<float>(v + 2);
+  const Doubles mean(p.w.size());
+  const Doubles y = batch_norm(p.s, p.x, mean, var, p.w, p.b, p.residual, p.relu);
+  const auto g = batch_norm_gradients_by_given(p.s, var, p.relu ? y : Doubles(), p.dy, p.w);
+  for (const double dx : g.dx) dx_tolerance.push_back(4 * kEps * std::abs(dx));
+  BatchNormGrad op{.x = kNone,
+                   .y = kNone,
+                   .b = kNone,
+                   .dresidual = kNone,
+                   .dw = kNone,
+                   .db = kNone,
+                   .batch_mean = kNone,
+                   .batch_var = kNone,
+                   .eps = p.s.eps};
+  if (p.relu) op.y = c.wide_in(p.shape, y);
+  op.dy = c.wide_in(p.shape, p.dy);
+  op.w = c.in(p.vector(), p.w), op.mean = c.in(p.vector(), mean), op.var = c.in(p.vector(), var);
+  op.dx = c.wide_out(p.shape, g.dx, dx_tolerance);
+  if (p.has_residual) op.dresidual = c.exact_out(p.shape, g.g);
+  c.gradient(op.dx, p.x, [=](const auto& x) {
+    return weighted(
+        p.dy, batch_norm(p.s, x, complex(mean), complex(var), complex(p.w), complex(p.b), complex(p.residual), p.relu));
+  });
+  cases.push_back(c.of(op, p.text(), " by running statistics"));
+}
+}  // namespace
+
 void add_cases(Cases& cases, Of<BatchNormGrad>, DType type) {
   for (const NormProblem& p : norm_problems(type)) {
+    if (p.offset < 1) add_given_case(cases, p);
     Case c(type);
     const auto g = batch_norm_gradients(p.s, p.x, p.relu ? p.y : Doubles(), p.dy, p.w);
     const auto rows = static_cast<double>(p.s.rows);

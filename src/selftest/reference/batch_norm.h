@@ -65,6 +65,19 @@ inline NormGradients batch_norm_gradients(const Norm& s, const std::vector<doubl
   return r;
 }
 
+/// The same with constant statistics: no dw and no db.
+inline NormGradients batch_norm_gradients_by_given(const Norm& s, const std::vector<double>& var,
+                                                   const std::vector<double>& y, const std::vector<double>& dy,
+                                                   const std::vector<double>& w) {
+  NormGradients r{std::vector<double>(dy.size()), dy, {}, {}};
+  for (size_t i = 0; i < dy.size(); ++i) {
+    const size_t c = i % w.size();
+    if (!y.empty() && !(y[i] > 0)) r.g[i] = 0;
+    r.dx[i] = w[c] / std::sqrt(var[c] + s.eps) * r.g[i];
+  }
+  return r;
+}
+
 /// [n][pixels][channels] -> [n][channels]
 template <class T>
 std::vector<T> average_pool(int64_t n, int64_t pixels, int64_t channels, const std::vector<T>& x) {

@@ -74,7 +74,10 @@ struct Config {
     Recompute recompute = Recompute::none;
     double label_smoothing = 0;
     ClassWeights class_weights;
-    int64_t max_bad_steps = 3;  // the n-th non-finite step in a row ends the run
+    std::vector<std::string> freeze;  // patterns of the names of parameters that do not learn
+    int64_t unfreeze_at = 0;          // the number of epochs after which all learn; 0: never
+    double layer_decay = 1;           // the rate of a layer, as a share of the next layer's
+    int64_t max_bad_steps = 3;        // the n-th non-finite step in a row ends the run
   } train;
 
   struct Checkpoint {

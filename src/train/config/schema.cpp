@@ -138,6 +138,13 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"train.class_weights", &c.train.class_weights,
        "weights of classes in the loss, by name, such as {cat: 3}; auto: inversely proportional to their images",
        natural},
+      {"train.freeze", &c.train.freeze,
+       "patterns of the names of parameters that do not learn, such as ['conv1*', 'layer[1-3]*']"},
+      {"train.unfreeze_at", &c.train.unfreeze_at, "epochs after which all parameters learn; 0: never", natural},
+      {"train.layer_decay",
+       &c.train.layer_decay,
+       "each layer's rate is this times the rate of the layer behind it; 1: all have the same",
+       {.min = 0, .max = 1, .above_min = true}},
       {"train.max_bad_steps", &c.train.max_bad_steps, "non-finite steps in a row that end the run", positive},
       {"checkpoint.keep_last", &c.checkpoint.keep_last, "checkpoints kept", at_least_one},
       {"checkpoint.on_failure", &c.checkpoint.on_failure, "reaction to a failed save during training", changeable},
@@ -304,6 +311,9 @@ std::vector<ConfigField> effective_fields(Config& config) {
     if (field.key.starts_with("train.ema.")) return config.train.ema.decay > 0 || field.key == "train.ema.decay";
     if (const auto* groups = std::get_if<std::vector<optim::ParameterGroup>*>(&field.target))
       return !(*groups)->empty();
+    if (field.key == "train.freeze") return !config.train.freeze.empty();
+    if (field.key == "train.unfreeze_at") return !config.train.freeze.empty() && config.train.unfreeze_at > 0;
+    if (field.key == "train.layer_decay") return config.train.layer_decay != 1;
     if (field.key == "optimizer.type") return config.optimizer.has_value();
     if (field.key == "scheduler.type") return !optim::type_of(config.scheduler).empty();
     return true;

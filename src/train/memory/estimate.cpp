@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/rows.h"
 #include "comm/reduction/tree_sum.h"
+#include "train/freezing.h"
 #include "train/memory/gpu_extras.h"
 
 namespace ct {
@@ -19,12 +20,19 @@ constexpr int64_t kProgramBytes = 16'000'000;  // code and data of the program a
 constexpr int64_t kRankBytes = 1'000'000;      // stacks, programs, the index of the images
 constexpr int64_t kConvolutionBytes = 75'000;  // what oneDNN keeps of a prepared one
 
-/// What the rank owns, without padding between parameters.
-int64_t owned_elements(const LoweredProgram& program) {
+/// What the rank owns before element `end` of the flat order, without padding between parameters.
+int64_t owned_elements(const LoweredProgram& program, int64_t end) {
   int64_t owned = 0;
   for (const Range& parameter : program.flat.parameters)
-    for (const Range& part : program.shards.owned(program.distribution.rank, parameter)) owned += part.size();
+    for (const Range& part : program.shards.owned(program.distribution.rank, parameter))
+      if (part.begin < end) owned += part.size();
   return owned;
+}
+
+/// Of a snapshot for saving: all weights, and every other state of what training changes.
+int64_t snapshot_elements(const LoweredProgram& program) {
+  return owned_elements(program, program.flat.numel) +
+         (std::ssize(program.states) - 1) * owned_elements(program, program.flat.changing);
 }
 
 /// What reductions keep between micro-steps of the elements that this rank owns: see PieceSums.
@@ -36,7 +44,7 @@ int64_t partial_sum_bytes(const LoweredProgram& program) {
   };
   if (std::none_of(program.micro.begin(), program.micro.end(), reduces)) return 0;
   const int64_t buffers = d.reproducible ? touched_levels(d.ranks, d.accumulation) : d.accumulation > 1;
-  return buffers * owned_elements(program) * kFloat;
+  return buffers * owned_elements(program, program.flat.changing) * kFloat;
 }
 
 /// What a rank's heap keeps of memory that it needs now and then: initial values, and the buffer of the thread that
@@ -100,7 +108,8 @@ int64_t touched_levels(int ranks, int accumulation) {
 int64_t program_bytes() { return kProgramBytes; }
 
 StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage) {
-  Config config = what.config;
+  // Of a run that unfreezes, the part that needs more.
+  Config config = what.config.train.unfreeze_at > 0 ? without_freezing(what.config) : what.config;
   config.zero_optimization.stage = stage;
   const Programs programs = lower_programs(config, what.batch, {.rank = what.rank, .ranks = what.ranks}, what.data);
   const LoweredProgram& train = programs.train;
@@ -127,8 +136,7 @@ StageEstimate estimate_stage(Backend& backend, const EstimateOf& what, int stage
   for (const Value& value : train.values)  // those of a rank that adds its micro-steps by itself
     if (value.base == kNone && value.category == MemoryCategory::partial_sums) rank.partial_sums += stored_bytes(value);
   add_evaluator(rank.use, programs.evaluate, evaluation);
-  if (config.checkpoint.asynchronous)
-    rank.snapshot = static_cast<int64_t>(train.states.size()) * owned_elements(train) * kFloat;
+  if (config.checkpoint.asynchronous) rank.snapshot = snapshot_elements(train) * kFloat;
   rank.overhead = kRankBytes + kept_by_the_heap(programs.graph);
   for (const Program* steps : {&train.micro, &train.last, &programs.evaluate.micro})
     if (!rank.on_gpu) rank.overhead += kConvolutionBytes * convolutions(*steps);

@@ -29,23 +29,33 @@ CheckpointWriter::CheckpointWriter(const Args& args) : args_(args), owned_(owned
   identity.run = from_rank_0(args.comm, identity.run);
   identity.model = from_rank_0(args.comm, identity.model);
   store_ = std::make_unique<Store>(files_, args.out / kCheckpointFolder, identity);
-  for (const ParameterRows& rows : owned_) {
-    places_.push_back(owned_elements_);
-    owned_elements_ += static_cast<size_t>(rows.storage.size());
+  places_.resize(owned_.size());
+  for (const bool frozen : {false, true}) {
+    for (size_t i = 0; i < owned_.size(); ++i) {
+      if (args.graph.parameters()[owned_[i].parameter].frozen != frozen) continue;
+      places_[i] = owned_elements_;
+      owned_elements_ += static_cast<size_t>(owned_[i].storage.size());
+    }
+    if (!frozen) changing_elements_ = owned_elements_;
   }
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
 
+size_t CheckpointWriter::snapshot_place(size_t state, size_t owned) const {
+  return (state == 0 ? 0 : owned_elements_ + (state - 1) * changing_elements_) + places_[owned];
+}
+
 /// Every state's owned rows, one after the other as they lie in memory.
 void CheckpointWriter::take_snapshot() {
   const auto states = args_.engine.state();
-  snapshot_.resize(states.size() * owned_elements_);
+  snapshot_.resize(owned_elements_ + (states.size() - 1) * changing_elements_);
   for (size_t s = 0; s < states.size(); ++s)
     for (size_t i = 0; i < owned_.size(); ++i) {
-      if (!is_in(states[s].scope, args_.graph.parameters()[owned_[i].parameter])) continue;
+      const Parameter& parameter = args_.graph.parameters()[owned_[i].parameter];
+      if (!is_in(states[s].scope, parameter) || (s > 0 && parameter.frozen)) continue;
       const std::span<const float> now = states[s](owned_[i].storage);
-      std::copy(now.begin(), now.end(), snapshot_.data() + s * owned_elements_ + places_[i]);
+      std::copy(now.begin(), now.end(), snapshot_.data() + snapshot_place(s, i));
     }
 }
 
@@ -65,7 +75,7 @@ CheckpointWriter::Contents CheckpointWriter::contents_of(bool (*kinds)(StateKind
       if (mine) ++next;
       if (!is_in(states[s].scope, parameter)) continue;
       contents.specs.push_back(state_spec(parameter, states[s].kind, states[s].name));
-      owned.push_back({s, next - 1});
+      owned.push_back({parameter.frozen ? 0 : s, next - 1});  // the average of what is frozen is the weights
       if (mine) contents.own.push_back({contents.specs.size() - 1, owned_[next - 1].begin, owned_[next - 1].end});
     }
   }
@@ -74,8 +84,8 @@ CheckpointWriter::Contents CheckpointWriter::contents_of(bool (*kinds)(StateKind
     const ParameterRows& mine = owned_[i];
     const Layout layout = args_.graph.parameters()[mine.parameter].layout.rows(rows.end - rows.begin);
     const int64_t offset = (rows.begin - mine.begin) * layout.strides[0];
-    const float* storage = source == Source::snapshot ? snapshot_.data() + s * owned_elements_ + places_[i]
-                                                      : states[s](mine.storage).data();
+    const float* storage =
+        source == Source::snapshot ? snapshot_.data() + snapshot_place(s, i) : states[s](mine.storage).data();
     layout.to_torch({storage + offset, static_cast<size_t>(layout.stored)},
                     {reinterpret_cast<float*>(out.data()), out.size() / sizeof(float)});
   };
@@ -167,13 +177,15 @@ void CheckpointWriter::write_weights(const std::string& name, const Metadata& me
   write_together(args_.comm, files_, args_.out / name, masters.specs, metadata, masters.own, masters.read);
 }
 
-RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine) {
+RunState restore_checkpoint(const Path& path, const std::string& model, const Graph& graph, Engine& engine,
+                            Moments restores) {
   const Checkpoint checkpoint = load_checkpoint(path, {"", model}, SafetensorsFile::Check::header);
   const FlatLayout& flat = engine.lowered().flat;
   const auto is_moment = [](const StateBuffer& state) { return state.kind == StateKind::moment; };
   const auto states = engine.state();
   for (const StateBuffer& state : states)
     if (!is_moment(state)) load_weights(checkpoint.weights, graph, flat, state);
+  if (restores == Moments::begin_anew) return run_state_from(checkpoint.state);
   const auto moments = checkpoint.moments();
   std::vector<TensorSpec> specs;
   for (const StateBuffer& state : states)

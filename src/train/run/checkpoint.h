@@ -67,6 +67,7 @@ class CheckpointWriter {
   };
 
   void take_snapshot();
+  size_t snapshot_place(size_t state, size_t owned) const;
   /// The contents with the states of these kinds.
   Contents contents_of(bool (*kinds)(StateKind), Source source) const;
   Contents weights(Source source) const;
@@ -76,8 +77,9 @@ class CheckpointWriter {
   FileSystem files_;
   std::unique_ptr<Store> store_;
   std::vector<ParameterRows> owned_;  // by this rank, by parameter, each parameter once
-  std::vector<size_t> places_;        // of these in a state's part of the snapshot
-  size_t owned_elements_ = 0;         // of a state
+  std::vector<size_t> places_;        // of these in a state's part of the snapshot, frozen ones last
+  size_t changing_elements_ = 0;      // of a state's part, without frozen ones, which only the weights have
+  size_t owned_elements_ = 0;         // of the weights' part
   std::vector<float> snapshot_;
   int64_t step_ = 0;
   std::string warning_;
@@ -86,7 +88,10 @@ class CheckpointWriter {
 };
 
 /// Reads this rank's weights and moments, and the state. The caller must then call engine.state_written() and
-/// engine.restore(state.scalars). No communication: a rank that cannot read throws alone.
-RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine);
+/// engine.restore(state.scalars). With Moments::begin_anew, moments are not read and stay as they are, 0. No
+/// communication: a rank that cannot read throws alone.
+enum class Moments : bool { restored, begin_anew };
+RunState restore_checkpoint(const Path& checkpoint, const std::string& model, const Graph& graph, Engine& engine,
+                            Moments moments = Moments::restored);
 
 }  // namespace ct

@@ -83,6 +83,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     warn_of_not_finite(checkpoint, console);
     identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
+    resumed_state_ = run_state_from(checkpoint.state);
     resumed_config_ = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
     const Config& saved = *resumed_config_;
     Config now = config;

@@ -37,6 +37,8 @@ class RunFolder {
   void require_same_origin(const Provenance& now, Console& console) const;
   /// The plans of the checkpoint that is resumed.
   std::string plans() const { return resumed_ ? resumed_->plans : ""; }
+  /// The state of that checkpoint; of a fresh run, the beginning.
+  const RunState& resumed_state() const { return resumed_state_; }
   /// The configuration of the resumed checkpoint, with all values set.
   const std::optional<Config>& resumed_config() const { return resumed_config_; }
   bool contains(int64_t step) const;
@@ -77,6 +79,7 @@ class RunFolder {
   bool goes_back_ = false;  // --resume names a checkpoint of this folder
   std::optional<Provenance> resumed_;
   std::optional<Config> resumed_config_;
+  RunState resumed_state_;
   RunIdentity identity_;
   bool not_finite_reported_ = false;
   std::unique_ptr<Store> store_;

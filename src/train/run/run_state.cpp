@@ -34,6 +34,7 @@ template <class State, class F>
 void each_rare_number(State& s, F f) {
   f("replaced_samples", s.replaced);
   f("ema_loss", s.ema_loss);
+  f("optimizer_begun", s.optimizer_begun);
 }
 
 /// And what each checkpoint was made by.
@@ -89,7 +90,7 @@ RunState run_state_from(const Json& json) {
     if (json.contains(name)) read(name, value);
   });
   if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
-      state.samples < 0)
+      state.samples < 0 || state.optimizer_begun < 0)
     fail(ExitCode::checkpoint, "state.json has a count below zero; the checkpoint is damaged, use an earlier one");
   return state;
 }

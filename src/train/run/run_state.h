@@ -33,7 +33,8 @@ struct RunState {
   double patience_value = 0;
   int64_t patience_used = -1;  // -1: nothing evaluated yet
 
-  int64_t replaced = 0;  // damaged samples that were replaced, on all ranks
+  int64_t replaced = 0;         // damaged samples that were replaced, on all ranks
+  int64_t optimizer_begun = 0;  // the applied steps before the optimizer began anew (train.unfreeze_at)
 };
 
 /// The provenance of a checkpoint.

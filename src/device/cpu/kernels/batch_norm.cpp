@@ -196,8 +196,31 @@ HWY_INLINE void grad_passes(const BatchNormGradArgs<T>& a) {
   });
 }
 
+/// With given statistics.
+template <bool Rectify, class T>
+HWY_INLINE void given_grad_pass(const BatchNormGradArgs<T>& a) {
+  const BatchNormShape& s = a.shape;
+  const Scratch factors(a.workspace, s.channels);
+  for (int64_t c = 0; c < s.channels; ++c) factors.scale[c] = scale_of(a.w[c], a.var[c], s.eps);
+  for_row_blocks(s, [&](auto dv, auto vectors, int64_t c, int64_t begin, int64_t end) CT_UNROLLED {
+    using VV = hn::Vec<decltype(dv)>;
+    constexpr int kVectors = decltype(vectors)::value, kStep = static_cast<int>(hn::MaxLanes(dv));
+    VV scale[kVectors];
+    unroll<kVectors>([&](auto v) CT_UNROLLED { scale[v] = hn::LoadU(dv, factors.scale + c + v * kStep); });
+    for (int64_t at = begin; at < end; at += s.channels)
+      unroll<kVectors>([&](auto v) CT_UNROLLED {
+        const int64_t i = at + v * kStep;
+        auto g = load(dv, a.dy + i);
+        if constexpr (Rectify) g = hn::IfThenZeroElse(hn::Le(load(dv, a.y + i), hn::Zero(dv)), g);
+        if (a.dresidual != nullptr) store(dv, g, a.dresidual + i);
+        store(dv, hn::Mul(g, scale[v]), a.dx + i);
+      });
+  });
+}
+
 template <class T>
 HWY_INLINE void backward(const BatchNormGradArgs<T>& a) {
+  if (a.dw == nullptr) return a.y != nullptr ? given_grad_pass<true>(a) : given_grad_pass<false>(a);
   if (a.dresidual != nullptr)
     return a.y != nullptr ? grad_passes<Mask::from_y, true>(a) : grad_passes<Mask::none, true>(a);
   if (a.y == nullptr) return grad_passes<Mask::none, false>(a);

@@ -37,6 +37,7 @@ void batch_norm_result(const BatchNormArgs<uint16_t>& args);
 /// Gradients of batch_norm. g = dy where y > 0, else 0; with y nullptr, g = dy. If b is given (only without a
 /// residual), y > 0 is recomputed from x, because that costs less than reading y. db = sum g, dw = sum g (x -
 /// mean)/sigma, dx = w/sigma (g - db/rows - (x - mean)/sigma dw/rows); batch_var = var rows/(rows - 1).
+/// dw nullptr: mean and var are constants, so dx = w/sigma g; x, b, db, batch_mean and batch_var are nullptr too.
 template <class T>
 struct BatchNormGradArgs {
   BatchNormShape shape;
