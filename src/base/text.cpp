@@ -26,6 +26,21 @@ std::string local_time(std::time_t at, const char* format) {
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
+std::string wrapped(std::string_view text, size_t width, std::string_view indent) {
+  std::string all;
+  size_t column = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' ', text.find_first_not_of(' ')));
+    const bool fits = column + word.size() <= width || column <= indent.size() || word.starts_with("  ");
+    const std::string_view added = fits ? word : word.substr(word.find_first_not_of(' '));
+    if (!fits) all.append("\n").append(indent);
+    column = (fits ? column : indent.size()) + added.size();
+    all.append(added);
+    text.remove_prefix(word.size());
+  }
+  return all;
+}
+
 std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
   return text;

@@ -11,6 +11,7 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "checkpoint/store.h"
 #include "cli/config_lookup.h"
 #include "cli/foreign.h"
 #include "cli/jobscript/options.h"
@@ -27,6 +28,7 @@
 #include "train/config/print.h"
 #include "train/initial_weights.h"
 #include "train/memory/estimate.h"
+#include "train/run/run_files.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -191,6 +193,18 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   return seconds;
 }
 
+/// The step from which the run would go on: that of its newest checkpoint; 0: it would begin.
+int64_t steps_done(const TrainOptions& options) {
+  if (options.reset) return 0;
+  FileSystem files;
+  const RunIdentity identity{"", options.config.model.name};
+  if (options.resume.kind == ResumeMode::path)
+    return run_state_from(load_checkpoint(options.resume.checkpoint, identity, SafetensorsFile::Check::header).state)
+        .step;
+  const Store store(files, Path(options.config.output) / kCheckpointFolder, identity);
+  return store.newest_good([](const std::string& problem) { warn(problem); }).value_or(0);
+}
+
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
 int dry_run(const TrainOptions& options, int ranks) {
   const bool launched = detect_launch().parallel();
@@ -211,11 +225,15 @@ int dry_run(const TrainOptions& options, int ranks) {
         not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
+        const int64_t done = std::min(steps_done(options), report.steps), left = report.steps - done;
+        const std::string steps = done > 0
+                                      ? str(left, " steps left of ", report.steps, " (", options.config.output, ")")
+                                      : str(left, " steps");
         if (not_tried.empty())
-          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves\n", report.steps,
-                      1e3 * seconds, duration(seconds * static_cast<double>(report.steps)).c_str());
+          std::printf("time: %s of %.2f ms, %s, and the time of evaluations and saves\n", printable(steps).c_str(),
+                      1e3 * seconds, duration(seconds * static_cast<double>(left)).c_str());
         else
-          std::printf("time: %ld steps, not measured: %s\n", report.steps, not_tried.c_str());
+          std::printf("time: %s, not measured: %s\n", printable(steps).c_str(), not_tried.c_str());
         return 0;
       },
       options.config.communication.supervision);
@@ -279,6 +297,7 @@ int verb_train(const Words& words) {
       ranks,
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity);
+        console.progress("opening the device");
         return static_cast<int>(Trainer(options, comm, console).run());
       },
       options.config.communication.supervision);

@@ -99,6 +99,9 @@ Evaluation TrainedNetwork::evaluate(const DataSet& set, std::vector<uint32_t> im
   const EvalPipeline batches(set, std::move(images), evaluator_->batch(),
                              loader_workers(config_.data.workers, /*ranks=*/1));
   options.views = views_;
+  options.progress = [&](int64_t done, int64_t of) {
+    console_.advance([&] { return str(split, " image ", done, "/", of); });
+  };
   Evaluation result = *ct::evaluate(*evaluator_, batches, split, *comm_, options);
   set.check_unchanged();
   if (const std::string missed = backend_->plans.missed(); !missed.empty())

@@ -96,7 +96,8 @@ def all_stages_are_printed_and_nothing_is_written():
 def text_marks_the_chosen_stage_and_advises():
     done = succeeds("estimate", "--config", DEFAULT, "--set", "zero_optimization.stage=2", "--ranks", 2)
     expect("2 (chosen)" in done.stdout and "1 (chosen)" not in done.stdout, done.stdout)
-    expect(done.stdout.splitlines()[-1].startswith("stage 2 fits"), done.stdout)
+    expect_match(done.stdout, "(?m)^stage 2 fits")
+    expect(max(map(len, done.stdout.splitlines())) <= 80, done.stdout)
 
 
 @check
@@ -114,7 +115,8 @@ def without_a_gpu_its_sizes_are_printed_without_limits():
         expect_equal([host["device"], host["rank"]["mirrors"]], [0, 0])
     text = run("estimate", *words, "--device", "cuda", env=env).stdout
     expect("a GPU with 1 rank, MB" in text and "fits" not in text and "available here" not in text, text)
-    expect(text.splitlines()[-1].startswith("the figures are not compared with this machine: "), text)
+    expect_match(text, "(?m)^the figures are not compared with this machine: ")
+    expect(max(map(len, text.splitlines())) <= 80, text)
 
 
 @check

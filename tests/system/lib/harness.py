@@ -26,7 +26,7 @@ RECORD = 3073  # bytes: a label and 3 x 32 x 32 pixels
 # Its --device cuda computes on the host; not every build has it.
 ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")
 # Fields of step and eval records that two runs with the same result need not share.
-FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms"}
+FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms", "seconds_left"}
 
 # As root, and with more ranks than cores, Open MPI wants to be told that this is meant.
 os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
