@@ -226,14 +226,13 @@ int dry_run(const TrainOptions& options, int ranks) {
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
         const int64_t done = std::min(steps_done(options), report.steps), left = report.steps - done;
-        const std::string steps = done > 0
-                                      ? str(left, " steps left of ", report.steps, " (", options.config.output, ")")
-                                      : str(left, " steps");
+        const std::string others =
+            done > 0 ? str("; the run in ", printable(options.config.output), " has done the other ", done) : "";
         if (not_tried.empty())
-          std::printf("time: %s of %.2f ms, %s, and the time of evaluations and saves\n", printable(steps).c_str(),
-                      1e3 * seconds, duration(seconds * static_cast<double>(left)).c_str());
+          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves%s\n", left, 1e3 * seconds,
+                      duration(seconds * static_cast<double>(left)).c_str(), others.c_str());
         else
-          std::printf("time: %s, not measured: %s\n", printable(steps).c_str(), not_tried.c_str());
+          std::printf("time: %ld steps, not measured: %s%s\n", left, not_tried.c_str(), others.c_str());
         return 0;
       },
       options.config.communication.supervision);

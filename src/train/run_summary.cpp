@@ -44,8 +44,11 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                name_of(compute_type(config)), ", ZeRO stage ", d.effective_stage(), "; ", optimizer_note(config),
                "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
                " ranks"));
-  const int64_t left = session.pipeline().images() % batch.train;
-  log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all",
+  const int64_t left = session.pipeline().images() % batch.train, micros = d.micro_batches();
+  const std::string units = micros == 1 || config.train.log_format == LogFormat::ema_loss
+                                ? ""
+                                : str(", each of ", micros, " micro-batches, which lines of losses count");
+  log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all", units,
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
   if (!config.batch.micro && checkpoint.empty())
     log.note(

@@ -103,10 +103,12 @@ TEST(Console, LinesOfLabels) {
 }
 
 TEST(Console, Durations) {
-  EXPECT_EQ(duration(0.2), "0s");
-  EXPECT_EQ(duration(59.6), "1m 00s");
-  EXPECT_EQ(duration(200), "3m 20s");
-  EXPECT_EQ(duration(3725), "1h 02m");
+  EXPECT_EQ(duration(0.2), "0 s");
+  EXPECT_EQ(duration(59.6), "1 min 00 s");
+  EXPECT_EQ(duration(200), "3 min 20 s");
+  EXPECT_EQ(duration(630), "11 min");
+  EXPECT_EQ(duration(3590), "1 h 00 min");
+  EXPECT_EQ(duration(3725), "1 h 02 min");
 }
 
 }  // namespace
