@@ -3,6 +3,7 @@
 itself."""
 import json
 import os
+import resource
 import re
 import subprocess
 import sys
@@ -90,6 +91,21 @@ def all_stages_are_printed_and_nothing_is_written():
     moved = [s["traffic"]["training"]["elements"] / found["parameters"] for s in found["stages"]]
     for have, formula in zip(moved, [2, 2, 2, 3]):
         expect(abs(have / (formula * 3 / 4) - 1) < 0.01, moved)
+
+
+@check
+def a_run_without_memory_names_the_largest_micro_batch_that_fits():
+    need_true_sizes()
+    sets = {**FEW, "data.path": few(1024), "model.name": "resnet18", "model.width": 8, "train_batch_size": 1024,
+            "train_micro_batch_size_per_gpu": 1024, "train.max_steps": 1}
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+    words = train_words(path("large"), sets, "--ranks", 1)
+    line = fails(MEMORY, run(*words, preexec_fn=limit), "out of memory", "train_micro_batch_size_per_gpu")
+    fits = re.search(r"a micro-batch \(train_micro_batch_size_per_gpu\) of (\d+) is the largest that fits$", line)
+    expect(fits and int(fits[1]) in (128, 256, 512), line)
+    words = train_words(path("large"), {**sets, "train_micro_batch_size_per_gpu": fits[1]}, "--ranks", 1)
+    done = run(*words, preexec_fn=limit)
+    expect_equal(done.returncode, DONE, done.stderr)
 
 
 @check

@@ -206,7 +206,9 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
 }
 
 std::string smaller_batch_advice(Backend& backend, const EstimateOf& what) {
+  constexpr int64_t kPlanning = 64'000'000;  // oneDNN crashes where it has no memory for the code of its primitives
   try {
+    if (host_memory().available < kPlanning) return "";
     const auto room = backend.room();
     const Limits limits{.host = host_memory().available,
                         .device = room ? std::optional(room->available) : std::nullopt};
