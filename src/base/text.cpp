@@ -28,15 +28,17 @@ std::string local_time(std::time_t at, const char* format) {
 
 std::string wrapped(std::string_view text, size_t width, std::string_view indent) {
   std::string all;
-  size_t column = 0;
+  size_t begin = 0;  // of the line, in `all`
   while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' ', text.find_first_not_of(' ')));
-    const bool fits = column + word.size() <= width || column <= indent.size() || word.starts_with("  ");
-    const std::string_view added = fits ? word : word.substr(word.find_first_not_of(' '));
-    if (!fits) all.append("\n").append(indent);
-    column = (fits ? column : indent.size()) + added.size();
-    all.append(added);
+    std::string_view word = text.substr(0, text.find(' ', text.find_first_not_of(' ')));
     text.remove_prefix(word.size());
+    if (!all.empty() && all.size() - begin + word.size() > width && !word.starts_with("  ")) {
+      all += '\n';
+      begin = all.size();
+      all += indent;
+      word.remove_prefix(std::min<size_t>(word.find_first_not_of(' '), 1));
+    }
+    all += word;
   }
   return all;
 }

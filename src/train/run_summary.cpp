@@ -205,7 +205,8 @@ void RunSummary::print_end(const std::string& weights_sha256, const Json& usage,
   const double images = static_cast<double>(steps() * run_.session.batch().train);
   const Json& peak = usage["peak_bytes"];
   const bool on_gpu = !run_.session.backend().is_host();
-  run_.log.note(str("trained ", counted(steps(), "step"), " in ", seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds),
+  run_.log.note(str("trained ", counted(steps(), "step"), " in ",
+                    seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds),
                     fmt::format(", {:.0f} images/s end to end, {:.0f} in steps; ", images / seconds, images_a_second()),
                     on_gpu ? human_bytes(peak["total"].get<uint64_t>()) + " of the GPU and " : "",
                     human_bytes(peak["process"].get<uint64_t>()), " of memory a rank"));

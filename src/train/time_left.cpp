@@ -5,7 +5,7 @@
 namespace ct {
 
 void TimeLeft::after_step(int64_t step, double trained, double aside) {
-  constexpr int64_t kWarmUp = 2;
+  constexpr int64_t kWarmUp = 1;
   now_ = {step, trained};
   if (step <= plan_.first_step + kWarmUp) {
     if (step == plan_.first_step + kWarmUp) older_ = newer_ = now_;

@@ -92,7 +92,8 @@ std::string to_yaml(const Config& config, const PrintOptions& options) {
       const std::string origin = found == config.origins.end() ? "default" : found->second;
       // Origins quote the command line, whose words may hold line breaks.
       std::string plain = origin;
-      std::ranges::replace_if(plain, [](unsigned char c) { return std::iscntrl(c); }, '?');
+      std::ranges::replace_if(
+          plain, [](unsigned char c) { return std::iscntrl(c); }, '?');
       if (!comment.empty()) text += std::string(2 * depth, ' ') + "# " + comment + "\n";
       text += with_origin(line, plain);
     }
