@@ -176,7 +176,11 @@ bool ranks_outnumber_cores(Communicator& comm) {
 /// --init must fit. Collective.
 double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   constexpr double kTrial = 0.5, kMostSteps = 1000;
-  TrainingSession session(options.config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
+  Console console(comm.rank() == 0, Verbosity::normal);
+  TrainingSession session(options.config, comm,
+                          {.evaluates = false,
+                           .if_absent = IfAbsent::keep_in_memory,
+                           .progress = [&](const std::string& what) { console.progress(what); }});
   session.prepare();
   session.initialize();
   if (!options.init.empty())
@@ -185,6 +189,7 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
                            options.init_options, session.graph(), session.program().flat,
                            session.engine().state().front());
     });
+  console.progress("timing a few steps");
   session.run_steps(0, 1);
   double seconds = seconds_of([&] { session.run_steps(1, 1); });
   const auto more = broadcast_value(comm, static_cast<int64_t>(std::min(kTrial / seconds, kMostSteps)));

@@ -88,6 +88,7 @@ void Console::progress(const std::string& what) {
   const std::lock_guard lock(mutex_);
   what_ = what;
   since_ = Clock::now();
+  if (what.empty()) return clear_progress();
   if (!terminal_) return;
   show_in_place(printable(what));
   printed_ = since_;

@@ -33,7 +33,7 @@ class Console {
   /// A message on stderr that begins with date and time, except on a terminal, where the user sees when it comes.
   void dated_note(const std::string& line);
 
-  /// What runs from now on: "saving the checkpoint of step 500".
+  /// What runs from now on: "saving the checkpoint of step 500"; empty: nothing that is shown.
   void progress(const std::string& what);
   /// The same of work that has advanced. `what` returns the text, and is called a few times a second only. For one
   /// thread.
@@ -66,6 +66,14 @@ class Console {
   std::condition_variable ending_;
   std::thread thread_;  // the last member, because it uses the others
 };
+
+/// Shows what runs during work() of a verb that has no console.
+template <class Work>
+auto shown(const std::string& what, const Work& work) {
+  Console console(true, Verbosity::normal);
+  console.progress(what);
+  return work();
+}
 
 /// "GroundTruth:    cat  ship  ship plane"
 std::string labels_line(std::string_view title, std::span<const std::string> names);

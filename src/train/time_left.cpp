@@ -5,10 +5,9 @@
 namespace ct {
 
 void TimeLeft::after_step(int64_t step, double trained, double aside) {
-  constexpr int64_t kWarmUp = 1;
   now_ = {step, trained};
-  if (step <= plan_.first_step + kWarmUp) {
-    if (step == plan_.first_step + kWarmUp) older_ = newer_ = now_;
+  if (step == plan_.first_step + 1) {  // which is slower than others
+    older_ = newer_ = now_;
     aside_before_ = aside_ = aside;
   }
   if (now_.trained > 2 * newer_.trained) {  // at least the latest half counts, and at most three quarters
@@ -23,7 +22,7 @@ void TimeLeft::after_evaluation(double aside) {
 }
 
 double TimeLeft::seconds_a_step() const {
-  const Mark from = now_.step > older_.step && older_.step > 0 ? older_ : Mark{plan_.first_step, 0};
+  const Mark from = now_.step > older_.step ? older_ : Mark{plan_.first_step, 0};
   return (now_.trained - from.trained) / static_cast<double>(std::max<int64_t>(now_.step - from.step, 1));
 }
 
