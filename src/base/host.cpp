@@ -77,6 +77,10 @@ HostMemory host_memory(const std::filesystem::path& root) {
     memory.group_limit = limit;
     memory.available = std::min(memory.available, *limit - std::min(*limit, *used));
   }
+  rlimit limit{};
+  const auto used = bytes_in(root / "proc/self/status", "VmSize:");
+  if (used && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    memory.available = std::min(memory.available, std::max<int64_t>(static_cast<int64_t>(limit.rlim_cur) - *used, 0));
   return memory;
 }
 

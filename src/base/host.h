@@ -21,8 +21,8 @@ int64_t peak_resident_bytes();
 int64_t proportional_bytes();
 
 struct HostMemory {
-  int64_t total = 0;                   // bytes
-  int64_t available = 0;               // without swapping, in the machine and in this process's control group
+  int64_t total = 0;      // bytes
+  int64_t available = 0;  // without swapping, in the machine, this process's control group and its ulimit -v
   std::optional<int64_t> group_limit;  // of the control group, if it is less than the total
 };
 /// `root` is "/", or a folder that imitates it in tests. Unknown values are 0.

@@ -26,6 +26,23 @@ std::string local_time(std::time_t at, const char* format) {
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
+std::string wrapped(std::string_view text, size_t width, std::string_view indent) {
+  std::string all;
+  size_t begin = 0;  // of the line, in `all`
+  while (!text.empty()) {
+    std::string_view word = text.substr(0, text.find(' ', text.find_first_not_of(' ')));
+    text.remove_prefix(word.size());
+    if (!all.empty() && all.size() - begin + word.size() > width && !word.starts_with("  ")) {
+      all += '\n';
+      begin = all.size();
+      all += indent;
+      word.remove_prefix(std::min<size_t>(word.find_first_not_of(' '), 1));
+    }
+    all += word;
+  }
+  return all;
+}
+
 std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
   return text;

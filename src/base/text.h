@@ -25,6 +25,9 @@ std::string lower_case(std::string text);
 /// with one.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r");
 
+/// Lines of at most `width` bytes, broken at blanks; all but the first are indented. A longer word stays whole.
+std::string wrapped(std::string_view text, size_t width = 80, std::string_view indent = "  ");
+
 /// The texts of all items, separated by `separator`: joined(models, ", ", &Model::name).
 template <class Items, class Text = std::identity>
 std::string joined(const Items& items, std::string_view separator, Text text = {}) {

@@ -57,15 +57,15 @@ std::vector<std::string> AnswerReport::lines() const {
   lines.push_back(row_of("weighted mean", weighted_mean(scores), width));
   for (const auto& [label, predicted, images] : confusion_.mistakes(kMistakes))
     lines.push_back(fmt::format(
-        "{} taken for {}: {} of {} images, {:.2f} %", name(label), name(predicted), images,
+        "{} taken for {}: {} of {} images, {}", name(label), name(predicted), images,
         scores[static_cast<size_t>(label)].support,
-        100 * static_cast<double>(images) / static_cast<double>(scores[static_cast<size_t>(label)].support)));
-  lines.push_back(fmt::format("Calibration error (ECE, 15 bins): {:.2f} %", 100 * error_.value()));
+        percent(static_cast<double>(images) / static_cast<double>(scores[static_cast<size_t>(label)].support))));
+  lines.push_back("Calibration error (ECE, 15 bins): " + percent(error_.value()));
   if (temperature_)
-    lines.push_back(fmt::format("Temperature {:.4g}, fitted on {}: loss {:.4f}, calibration error {:.2f} %",
+    lines.push_back(fmt::format("Temperature {:.4g}, fitted on {}: loss {:.4f}, calibration error {}",
                                 temperature_->value, counted(temperature_->images, "validation image"),
                                 loss_at_temperature_ / static_cast<double>(rows_.size()),
-                                100 * error_at_temperature_.value()));
+                                percent(error_at_temperature_.value())));
   return lines;
 }
 

@@ -17,6 +17,7 @@
 #include "data/locate.h"
 #include "data/synthetic/synthetic.h"
 #include "data/unread_layout.h"
+#include "metrics/console.h"
 
 namespace ct {
 namespace {
@@ -60,7 +61,8 @@ int synth(const Words& words) {
     fail(ExitCode::usage, "--images ", images, ": give a multiple of ", kFiles * kClasses, ", so that each of the ",
          kFiles, " files has every class equally often");
   const Path folder = Path(out) / kSyntheticFolder;
-  const bool written = write_synthetic(folder, {}, images / kFiles);
+  const bool written =
+      shown("writing " + folder.string(), [&] { return write_synthetic(folder, {}, images / kFiles); });
   if (const int64_t there = kFiles * records_per_file(folder); there != images)
     fail(ExitCode::data, folder.string(), ": has ", there, " images to train on, not ", images,
          ": give another --out, or delete it first");
@@ -80,7 +82,8 @@ int verify_data(const Words& words) {
 
   const DataSource source = options.source();
   const DataKind& kind = *source.kind;
-  const std::vector<FileReport> files = kind.verify(source.folder, opening, Depth::every_byte);
+  const std::vector<FileReport> files = shown("verifying " + source.folder.string(),
+                                              [&] { return kind.verify(source.folder, opening, Depth::every_byte); });
   std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
               std::string(kind.verified).c_str());
   int width = 18;

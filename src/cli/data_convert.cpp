@@ -78,7 +78,7 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
   warn(same_images(*source->train, *source->test));
   options.root = source->folder;
   options.progress = [&](int64_t done, int64_t of) {
-    if (done % 100 == 0) console.progress(str(done, " of ", of));
+    console.advance([&] { return str("packing picture ", done, "/", of); });
   };
   options.left_out = [&](const std::string& picture) { console.note("left out: " + picture); };
   FileSystem files;
@@ -99,7 +99,8 @@ int convert_to_cifar(const Path& from, const Path& out, Console& console) {
   if (!batches) fail_nothing_there(from);
   const Path folder = out.filename() == kCifarFolder ? out : out / kCifarFolder;
   FileSystem files;
-  convert_python_batches(files, *batches, folder, [&](const std::string& name) { console.progress(name); });
+  convert_python_batches(files, *batches, folder,
+                         [&](const std::string& name) { console.progress("converting " + name); });
   console.data(str(folder.string(), ": written"));
   return 0;
 }

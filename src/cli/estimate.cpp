@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
@@ -144,7 +145,7 @@ Json to_json(const std::vector<StageEstimate>& stages, const EstimateOf& what, c
 void print_table(const std::vector<StageEstimate>& stages, size_t configured, const EstimateOf& what,
                  const Compared& with) {
   const auto row = [&](const char* what, auto value) {
-    std::printf("  %-34s", what);
+    std::printf("  %-26s", what);
     for (const StageEstimate& s : stages) std::printf(" %12s", std::string(value(s)).c_str());
     std::printf("\n");
   };
@@ -177,7 +178,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
     std::printf("per rank, MB of the host\n");
     bytes("offloaded optimizer state", [](const auto& s) { return s.rank.use.host; });
     bytes("page-locked copies", [](const auto& s) { return s.rank.mirrors; });
-    bytes("collectives through the host", [](const auto& s) { return s.rank.staged; });
+    bytes("collectives via the host", [](const auto& s) { return s.rank.staged; });
   }
   bytes("snapshot of a save", [](const auto& s) { return s.rank.snapshot; });
   bytes("other", [&](const auto& s) { return s.rank.overhead + (on_gpu ? 0 : s.rank.use.other); });
@@ -252,16 +253,17 @@ int verb_estimate(const Words& words) {
     std::printf("%s\n", to_json(stages, what, largest, with, line).dump().c_str());
     return 0;
   }
-  std::printf("%s%s%s, %s; batch %ld = %ld x %ld micro-steps x %d ranks\n", config.model.name.c_str(),
-              config.bf16.enabled == true ? " bf16" : "", recomputes(config) ? ", blocks computed again" : "",
-              backend->description().c_str(), batch.train, batch.micro, batch.accumulation, ranks);
+  const auto print = [](const std::string& text) { std::printf("%s\n", wrapped(text).c_str()); };
+  print(str(config.model.name, config.bf16.enabled == true ? " bf16" : "",
+            recomputes(config) ? ", blocks computed again" : "", ", ", backend->description(), "; batch ", batch.train,
+            " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", ranks, " ranks"));
   const std::string available =
       str(with.limits.host ? str("; available here: ", mega(*with.limits.host), " MB") : "",
           with.room ? str(", and ", mega(with.room->available), " MB of ", with.room->device) : "");
-  std::printf("data set: %s, %s MB, once for all ranks; the program itself: %s MB%s\n", data_note.c_str(),
-              mega(data.bytes).c_str(), mega(program_bytes()).c_str(), available.c_str());
+  print(str("data set: ", data_note, ", ", mega(data.bytes),
+            " MB, once for all ranks; the program itself: ", mega(program_bytes()), " MB", available));
   print_table(stages, configured, what, with);
-  std::printf("%s\n", line.c_str());
+  print(line);
   return 0;
 }
 

@@ -139,15 +139,14 @@ bool has_top5(const Evaluation& result) { return result.classes.size() > 5; }
 
 void print_text(const Evaluation& result, const WeightsInfo& info, const std::string& checkpoint,
                 const AnswerReport* report, Console& console) {
-  console.note(fmt::format("{}: {}, step {}, {} {} images; loss {:.4f}, accuracy {:.2f} %", printable(checkpoint),
+  console.note(fmt::format("{}: {}, step {}, {} {} images; loss {:.4f}, accuracy {}", printable(checkpoint),
                            info.model.name, info.step, info.dataset, result.split, result.loss,
-                           100 * result.accuracy()));
+                           percent(result.accuracy())));
   if (result.left_out > 0) console.note(left_out_line(result));
   print_figures(result, console);
   console.data(accuracy_line(result.correct, result.images, result.split));
   if (has_top5(result))
-    console.data(fmt::format("Top-5 accuracy: {:.2f} %",
-                             100.0 * static_cast<double>(result.top5) / static_cast<double>(result.images)));
+    console.data("Top-5 accuracy: " + percent(static_cast<double>(result.top5) / static_cast<double>(result.images)));
   for (const std::string& line : class_lines(result, info.class_names)) console.data(line);
   if (report != nullptr)
     for (const std::string& line : report->lines()) console.data(line);

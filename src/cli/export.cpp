@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
@@ -56,6 +57,9 @@ int verb_export(const Words& words) {
 
   if (format != "safetensors")
     fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
+  if (lower_case(std::filesystem::path(out).extension().string()) == ".onnx")
+    fail(ExitCode::usage, "--out ", in_quotes(out),
+         ": this version writes safetensors, not ONNX; give a name such as model.safetensors");
   const SafetensorsFile file(weights_file(checkpoint));
   const WeightSet set = which.of(file);
   require_replaceable_weights(out);

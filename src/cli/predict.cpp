@@ -20,6 +20,7 @@
 #include "data/locate.h"
 #include "data/sampler.h"
 #include "metrics/calibration.h"
+#include "metrics/log_format.h"
 
 namespace ct {
 namespace {
@@ -176,7 +177,7 @@ void print(const std::vector<Prediction>& all, const ImageList& list, const std:
       raw(row);
     } else {
       console.data(image + ": " + joined(one.classes, ", ", [&](const auto& of) {
-                     return fmt::format("{} {:.2f} %", names[of.first], 100 * of.second);
+                     return names[of.first] + " " + percent(of.second);
                    }));
     }
   }

@@ -166,7 +166,7 @@ int verb_sweep(const Words& words) {
   for (const SweepOutcome& run : runs) {
     if (run.run.seed != runs.front().run.seed) continue;  // seeds change no shape
     if (f.job.scheduler.empty())
-      require_fitting_host(run);
+      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting_host(run); });
     else
       warnings = host_warnings(run.config, run.ranks);
     warn_once();

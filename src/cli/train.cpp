@@ -11,6 +11,7 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "checkpoint/store.h"
 #include "cli/config_lookup.h"
 #include "cli/foreign.h"
 #include "cli/jobscript/options.h"
@@ -27,6 +28,7 @@
 #include "train/config/print.h"
 #include "train/initial_weights.h"
 #include "train/memory/estimate.h"
+#include "train/run/run_files.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -188,7 +190,11 @@ bool ranks_outnumber_cores(Communicator& comm) {
 /// --init must fit. Collective.
 double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   constexpr double kTrial = 0.5, kMostSteps = 1000;
-  TrainingSession session(options.config, comm, {.evaluates = false, .if_absent = IfAbsent::keep_in_memory});
+  Console console(comm.rank() == 0, Verbosity::normal);
+  TrainingSession session(options.config, comm,
+                          {.evaluates = false,
+                           .if_absent = IfAbsent::keep_in_memory,
+                           .progress = [&](const std::string& what) { console.progress(what); }});
   session.prepare();
   session.initialize();
   if (!options.init.empty())
@@ -197,12 +203,25 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
                            options.init_options, session.graph(), session.program().flat,
                            session.engine().state().front());
     });
+  console.progress("timing a few steps");
   session.run_steps(0, 1);
   double seconds = seconds_of([&] { session.run_steps(1, 1); });
   const auto more = broadcast_value(comm, static_cast<int64_t>(std::min(kTrial / seconds, kMostSteps)));
   if (more > 0) seconds = seconds_of([&] { session.run_steps(2, more); }) / static_cast<double>(more);
   session.finish();
   return seconds;
+}
+
+/// The step from which the run would go on: that of its newest checkpoint; 0: it would begin.
+int64_t steps_done(const TrainOptions& options) {
+  if (options.reset) return 0;
+  FileSystem files;
+  const RunIdentity identity{"", options.config.model.name};
+  if (options.resume.kind == ResumeMode::path)
+    return run_state_from(load_checkpoint(options.resume.checkpoint, identity, SafetensorsFile::Check::header).state)
+        .step;
+  const Store store(files, Path(options.config.output) / kCheckpointFolder, identity);
+  return store.newest_good([](const std::string& problem) { warn(problem); }).value_or(0);
 }
 
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
@@ -225,11 +244,14 @@ int dry_run(const TrainOptions& options, int ranks) {
         not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
+        const int64_t done = std::min(steps_done(options), report.steps), left = report.steps - done;
+        const std::string others =
+            done > 0 ? str("; the run in ", printable(options.config.output), " has done the other ", done) : "";
         if (not_tried.empty())
-          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves\n", report.steps,
-                      1e3 * seconds, duration(seconds * static_cast<double>(report.steps)).c_str());
+          std::printf("time: %ld steps of %.2f ms, %s, and the time of evaluations and saves%s\n", left, 1e3 * seconds,
+                      duration(seconds * static_cast<double>(left)).c_str(), others.c_str());
         else
-          std::printf("time: %ld steps, not measured: %s\n", report.steps, not_tried.c_str());
+          std::printf("time: %ld steps, not measured: %s%s\n", left, not_tried.c_str(), others.c_str());
         return 0;
       },
       options.config.communication.supervision);
@@ -307,6 +329,7 @@ int verb_train(const Words& words) {
       ranks,
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity);
+        console.progress("opening the device");
         return static_cast<int>(train(options, comm, console));
       },
       options.config.communication.supervision);

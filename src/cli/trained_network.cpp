@@ -74,6 +74,7 @@ void TrainedNetwork::warn(const std::string& text) const {
 }
 
 void TrainedNetwork::prepare(int64_t batch, const SampleShape& sample) {
+  console_.progress("preparing the network");
   config_.data.mean = info_.mean;
   config_.data.std = info_.std;
   config_.cpu.winograd = info_.winograd;
@@ -99,7 +100,11 @@ Evaluation TrainedNetwork::evaluate(const DataSet& set, std::vector<uint32_t> im
   const EvalPipeline batches(set, std::move(images), evaluator_->batch(),
                              loader_workers(config_.data.workers, /*ranks=*/1));
   options.views = views_;
+  options.progress = [&](int64_t done, int64_t of) {
+    console_.advance([&] { return str(split, " image ", done, "/", of); });
+  };
   Evaluation result = *ct::evaluate(*evaluator_, batches, split, *comm_, options);
+  console_.progress("");
   set.check_unchanged();
   if (const std::string missed = backend_->plans.missed(); !missed.empty())
     warn(missed + "; another one is used, so last digits may differ from the run's");

@@ -26,6 +26,9 @@ struct LossLine {
 /// loss: 2.3026", on one line.
 std::string loss_line(LogFormat format, const LossLine& line);
 
+/// A share as "85.46 %": rounded, as everywhere but in the formats of these lines of accuracies.
+std::string percent(double share, int decimals = 2);
+
 /// A class's name, padded to at least five bytes, as the tutorial's "%5s" pads it; fmt would count characters instead.
 std::string padded_name(std::string_view name);
 

@@ -11,8 +11,8 @@ namespace {
 
 /// All scalars of step and eval records.
 constexpr const char* kColumns[] = {
-    "event", "step",      "epoch",      "split",   "loss",    "accuracy",        "top5",         "images",
-    "lr",    "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec", "wait_fraction"};
+    "event", "step",      "epoch",      "split",   "loss",    "accuracy",        "top5",          "images",
+    "lr",    "grad_norm", "loss_scale", "skipped", "samples", "samples_per_sec", "wait_fraction", "seconds_left"};
 
 Path jsonl_path(const Path& run) { return run / "metrics.jsonl"; }
 Path csv_path(const Path& run) { return run / "metrics.csv"; }

@@ -93,6 +93,8 @@ std::vector<float> weighted_logits(Evaluator& evaluator, std::span<const View> v
 }
 }  // namespace
 
+int64_t passes(EvalViews views) { return std::ssize(views_of(views)); }
+
 Json Evaluation::to_json(bool with_top5) const {
   Json record = {{"split", split}, {"loss", loss}, {"accuracy", accuracy()}};
   if (with_top5) record["top5"] = images > 0 ? static_cast<double>(top5) / static_cast<double>(images) : 0;
@@ -120,6 +122,8 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
   for (int64_t round = 0; round < rounds; ++round) {
     if (give_up && give_up()) return std::nullopt;
     comm.heartbeat().advance(Phase::evaluation);
+    if (options.progress)
+      options.progress(std::min(round * ranks * evaluator.batch(), images.images()), images.images());
     const int64_t b = round * ranks + comm.rank();
     const Inputs in = evaluator.inputs();
     std::vector<int32_t> labels;

@@ -44,7 +44,10 @@ struct EvaluationOptions {
   int64_t examples = 0;                // the number of first images that are kept, on rank 0
   /// Called for each image of this rank that is not damaged, in order: its place in `images`, its label and its logits.
   std::function<void(int64_t place, int32_t label, std::span<const float> logits)> answered = {};
+  std::function<void(int64_t images, int64_t of)> progress = {};  // called now and then: images so far, on all ranks
 };
+/// The number of passes over the images.
+int64_t passes(EvalViews views);
 
 /// Rank b mod N evaluates batch b of `images`; the batches are the same for any N. Collective; every rank gets the
 /// result, or nullopt if `give_up` (collective, called between batches; may be empty) returns true. Error(data) if

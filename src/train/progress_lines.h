@@ -1,8 +1,10 @@
-// Lines of progress, every steps_per_print steps: rates and momenta, throughput and, with wall_clock_breakdown, the
-// times of the parts of a step.
+// Lines of progress: one at the end of each epoch, the one that says what runs, and with -v, every steps_per_print
+// steps, rates and momenta, throughput and, with wall_clock_breakdown, the times of the parts of a step.
 #pragma once
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "train/group_rates.h"
 #include "train/run_context.h"
@@ -38,19 +40,34 @@ class Throughputs {
 
 class ProgressLines : public RunListener {
  public:
-  explicit ProgressLines(const ListenerSetup& setup)
-      : run_(setup.run), rates_(run_.config, {setup.total_steps}), throughputs_(run_) {}
+  /// `whole_lines`: false if another listener's lines replace them; what runs is shown nevertheless.
+  ProgressLines(const ListenerSetup& setup, bool whole_lines);
 
-  void start() override { throughputs_.start(); }
+  void start() override;
+  void before_step() override;
   void after_step() override { throughputs_.after_step(); }
-  /// If lines were printed just before, or if a terminal shows progress, prints with -v only.
+  void show_loss(int64_t samples, double loss) override;
+  void show_step(double loss) override;
   void show_window(const StepWindow& window) override;
+  void show_epoch(double loss) override;
+  void show_evaluating(const std::string& split, int64_t images, int64_t of) override;
+  void show_evaluation(const Evaluation& first, const Evaluation& test, bool ends_epoch) override;
 
  private:
+  void print_epoch(const Evaluation* evaluation);
+  std::string best_text() const;
+  void read_best(const Path& folder);
+
   const RunContext& run_;
+  const int64_t total_steps_, epochs_;
+  const bool whole_lines_;
   GroupRates rates_;
   Throughputs throughputs_;
-  double shown_ = -1;  // wall-clock time of the latest lines
+  double smoothed_ = 0, weight_ = 0;  // a moving average of the steps' losses, and the sum of its weights
+  double lr_ = 0;                     // of the latest step whose loss is known
+  double best_ = -1;                  // accuracy of the held-out split or, without one, of the test set; < 0: none
+  std::optional<double> epoch_loss_;  // of the epoch that has just ended
+  double epoch_begun_ = 0, breakdown_shown_ = -1;  // wall-clock times
 };
 
 }  // namespace ct

@@ -28,6 +28,7 @@ class RunListener {
 
   /// Called when the clock starts.
   virtual void start() {}
+  virtual void before_step() {}
   virtual void after_step() {}
   /// A step's mean loss. `samples`: images before it.
   virtual void show_loss(int64_t /*samples*/, double /*loss*/) {}
@@ -39,11 +40,13 @@ class RunListener {
   virtual void show_window(const StepWindow& /*window*/) {}
   /// The end of an epoch: the mean loss of its images.
   virtual void show_epoch(double /*loss*/) {}
+  /// While an evaluation runs: images so far.
+  virtual void show_evaluating(const std::string& /*split*/, int64_t /*images*/, int64_t /*of*/) {}
   /// An evaluation. `first` is the held-out split if there is one, otherwise test.
   virtual void show_evaluation(const Evaluation& /*first*/, const Evaluation& /*test*/, bool /*ends_epoch*/) {}
   /// The number of images that `first` should have as examples.
   virtual int64_t examples() const { return 0; }
-  /// Do its lines replace the program's lines of progress and of the loss scale?
+  /// Do its lines replace the program's lines of epochs, steps and the loss scale?
   virtual bool replaces_lines() const { return false; }
 };
 

@@ -48,8 +48,11 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
                " ranks"));
   if (const std::string line = learning_note(session.graph()); !line.empty()) log.note(line);
-  const int64_t left = session.pipeline().images() % batch.train;
-  log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all",
+  const int64_t left = session.pipeline().images() % batch.train, micros = d.micro_batches();
+  const std::string units = micros == 1 || config.train.log_format == LogFormat::ema_loss
+                                ? ""
+                                : str(", each of ", micros, " micro-batches, which lines of losses count");
+  log.note(str(session.steps_per_epoch(), " steps per epoch, ", total_steps_, " in all", units,
                left ? str("; ", counted(left, "image"), left == 1 ? " is" : " are", " left over each epoch") : ""));
   if (!config.batch.micro && checkpoint.empty())
     log.note(
@@ -198,16 +201,23 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
   run_.log.record(end);
 }
 
-void RunSummary::print_end(const std::string& weights_sha256, const Path& folder) const {
-  const std::string speed = fmt::format("{:.1f} s ({:.0f} images/s)", run_.clock.seconds(), images_a_second());
+void RunSummary::print_end(const std::string& weights_sha256, const Json& usage, const Path& folder) const {
   if (const int64_t skipped = run_.state.scalars.skipped; skipped > 0) {
-    const std::string share =
-        fmt::format("{:.1f} %", 100 * static_cast<double>(skipped) / static_cast<double>(run_.state.step));
+    const std::string share = percent(static_cast<double>(skipped) / static_cast<double>(run_.state.step), 1);
     run_.log.note(str(counted(skipped, "step"), " of ", run_.state.step, " (", share, ") ",
                       skipped == 1 ? "was" : "were", " skipped: the loss or gradient was not finite"));
   }
   const std::string best = (folder / kBestFile).string();
-  run_.log.note(str("trained ", steps(), " steps in ", speed, "; weights_sha256 ", weights_sha256));
+  const double seconds = run_.clock.seconds_since_setup();
+  const double images = static_cast<double>(steps() * run_.session.batch().train);
+  const Json& peak = usage["peak_bytes"];
+  const bool on_gpu = !run_.session.backend().is_host();
+  run_.log.note(str("trained ", counted(steps(), "step"), " in ",
+                    seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds),
+                    fmt::format(", {:.0f} images/s end to end, {:.0f} in steps; ", images / seconds, images_a_second()),
+                    on_gpu ? human_bytes(peak["total"].get<uint64_t>()) + " of the GPU and " : "",
+                    human_bytes(peak["process"].get<uint64_t>()), " of memory a rank"));
+  run_.log.note("weights_sha256 " + weights_sha256);
   if (const Json chosen = best_evaluation(); !chosen.empty())
     run_.log.note(str("best.bin is of step ", chosen["step"].get<int64_t>(), ", whose ",
                       chosen["split"].get<std::string>(), " ", chosen["metric"].get<std::string>(), " is ",

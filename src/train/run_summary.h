@@ -23,8 +23,8 @@ class RunSummary {
   Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;
   /// The `end` record, with `result` in it. `reason` as in RunFolder.
   void record_end(const std::string& reason, const Json& result) const;
-  /// The last messages. `folder`: the run's.
-  void print_end(const std::string& weights_sha256, const Path& folder) const;
+  /// The last messages. `usage`: of usage(); `folder`: the run's.
+  void print_end(const std::string& weights_sha256, const Json& usage, const Path& folder) const;
 
  private:
   void record_start() const;

@@ -1,6 +1,7 @@
 #include "train/session.h"
 
 #include "base/error.h"
+#include "base/in_flight.h"
 #include "base/seconds.h"
 #include "train/agree.h"
 #include "train/class_balance.h"
@@ -16,10 +17,12 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
       device_(config, comm, options_.memory_advice) {
   require_same_machine(comm, backend().description());
   require_same_config(comm, config);
+  progress("opening the data");
   data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds);
 }
 
 void TrainingSession::prepare(const std::string& plans, const LearningPhase& phase) {
+  progress("planning the program");
   run_on_all_ranks(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
   programs_ = lower_programs(phase.freezes ? config_ : without_freezing(config_), batch_, {comm_.rank(), comm_.size()},
                              data_.spec());
@@ -28,25 +31,21 @@ void TrainingSession::prepare(const std::string& plans, const LearningPhase& pha
   run_on_all_ranks(comm_, [&] { reading.class_weights = class_weights(config_, data_.train->class_names(), counts); });
   reading.arrived = [this] { comm_.heartbeat().advance(Phase::data); };
   pipeline_ = std::make_unique<Pipeline>(*data_.train, data_.parts.training, std::move(reading));
+  if (config_.cpu.autotune || config_.cuda.autotune) progress("timing the libraries' algorithms (autotune)");
   agree_on_plans(plans);
-  BindOptions bind{.queue = comm_queue_options(config_),
-                   .record = config_.cuda.record,
-                   .time_phases = config_.wall_clock_breakdown,
-                   .warn = options_.warn,
-                   .exchanged = options_.exchanged};
+  progress("preparing the program");
   // Training and evaluation take turns in one arena.
-  if (options_.evaluates) bind.least_arena = plan_program(backend(), programs_.evaluate).arena_bytes;
+  const int64_t evaluation = options_.evaluates ? plan_program(backend(), programs_.evaluate).arena_bytes : 0;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
   require_memory();
-  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train,
-                                     step_schedule(config_, length(), phase.optimizer_begun), bind);
-  // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
-  if (config_.communication.check_interval > 0 && distribution().effective_stage() < 3) engine_->read_params();
-  if (options_.evaluates) {
-    bind.params = engine_->params();
-    bind.arena = engine_->bound().arena();
-    bind.time_phases = false;
-    evaluator_ = std::make_unique<Evaluator>(backend(), collectives(), programs_.evaluate, bind);
+  try {
+    allocate(evaluation, phase.optimizer_begun);
+  } catch (...) {
+    const Error error = error_in_flight();
+    if (error.code() != ExitCode::memory) throw;
+    evaluator_.reset();
+    engine_.reset();
+    fail(ExitCode::memory, error.what(), smaller_batch_advice(backend(), estimated()));
   }
   require_same_machine(comm_, backend().description());  // with the libraries that were opened meanwhile
   plans_missed_ = gather_plans_missed();
@@ -65,15 +64,34 @@ void TrainingSession::agree_on_plans(const std::string& plans) {
   backend().plans.use(from_rank_0(comm_, comm_.rank() == 0 ? backend().plans.text() : ""));
 }
 
+EstimateOf TrainingSession::estimated() const {
+  return {
+      .config = config_, .batch = batch_, .ranks = comm_.size(), .data = data_.spec(), .sharing = device_.sharing()};
+}
+
+void TrainingSession::allocate(int64_t least_arena, int64_t optimizer_begun) {
+  BindOptions bind{.least_arena = least_arena,
+                   .queue = comm_queue_options(config_),
+                   .record = config_.cuda.record,
+                   .time_phases = config_.wall_clock_breakdown,
+                   .warn = options_.warn,
+                   .exchanged = options_.exchanged};
+  engine_ = std::make_unique<Engine>(backend(), collectives(), programs_.train,
+                                     step_schedule(config_, length(), optimizer_begun), bind);
+  // Its copy on the host is made before there are collectives, beside which nothing should be allocated.
+  if (config_.communication.check_interval > 0 && distribution().effective_stage() < 3) engine_->read_params();
+  if (options_.evaluates) {
+    bind.params = engine_->params();
+    bind.arena = engine_->bound().arena();
+    bind.time_phases = false;
+    evaluator_ = std::make_unique<Evaluator>(backend(), collectives(), programs_.evaluate, bind);
+  }
+}
+
 void TrainingSession::require_memory() {
   std::optional<Backend::Room> room;
   run_on_all_ranks(comm_, [&] { room = backend().room(); });
-  run_on_all_ranks(comm_, [&] {
-    require_device_memory(
-        backend(),
-        {.config = config_, .batch = batch_, .ranks = comm_.size(), .data = data_.spec(), .sharing = device_.sharing()},
-        room);
-  });
+  run_on_all_ranks(comm_, [&] { require_device_memory(backend(), estimated(), room); });
 }
 
 std::string TrainingSession::gather_plans_missed() {

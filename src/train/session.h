@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "train/freezing.h"
+#include "train/memory/estimate.h"
 #include "train/setup.h"
 
 namespace ct {
@@ -20,8 +21,9 @@ class TrainingSession {
     bool evaluates = true;                       // has an evaluator, which shares parameters and arena with the engine
     IfAbsent if_absent = IfAbsent::write_later;  // for a set that the program generates; later: by make_data()
     std::span<const DataKind> data_kinds = ct::data_kinds();
-    std::function<void(const std::string&)> warn;         // may be empty
-    std::function<void(const Exchange&)> exchanged = {};  // called for collectives (engine/bind.h); may be empty
+    std::function<void(const std::string&)> warn;           // may be empty
+    std::function<void(const std::string&)> progress = {};  // names what runs from now on; may be empty
+    std::function<void(const Exchange&)> exchanged = {};    // called for collectives (engine/bind.h); may be empty
   };
   /// Opens the device and the data. Throws if ranks differ in machine or configuration. `config` and `comm` must
   /// outlive this.
@@ -33,10 +35,14 @@ class TrainingSession {
   void prepare(const std::string& plans = "", const LearningPhase& phase = {});
   /// Writes a set that the program generates, if necessary. Must be called before the first step, after all checks that
   /// may refuse the run.
-  void make_data() { make_late_datasets(data_, config_, comm_); }
+  void make_data() {
+    if (data_.source.to_write) progress("writing the synthetic images");
+    make_late_datasets(data_, config_, comm_);
+  }
   /// Initialises parameters from the seed and, if the model requires it, from training images. Must be called after
   /// make_data().
   void initialize() {
+    progress("computing initial weights");
     ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed),
                    values_by_images(graph(), config_, comm_, data_));
   }
@@ -75,8 +81,13 @@ class TrainingSession {
   const std::string& plans_missed() const { return plans_missed_; }
 
  private:
+  void progress(const std::string& what) const {
+    if (options_.progress) options_.progress(what);
+  }
   void agree_on_plans(const std::string& plans);
+  EstimateOf estimated() const;
   void require_memory();
+  void allocate(int64_t least_arena, int64_t optimizer_begun);
   std::string gather_plans_missed();
 
   const Config& config_;

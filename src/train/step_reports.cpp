@@ -40,6 +40,7 @@ void StepReports::print_line() const {
 }
 
 bool StepReports::after_step() {
+  run_.clock.after_step(run_.state.step);
   for (const auto& listener : run_.listeners) listener->after_step();
   const bool line = line_due();
   const bool record_due = run_.config.steps_per_print > 0 && run_.state.step % run_.config.steps_per_print == 0;
@@ -49,7 +50,6 @@ bool StepReports::after_step() {
   if (record_due) record();
   if (line || record_due)
     for (const auto& listener : run_.listeners) listener->show_step(loss_of_step());
-  if (run_.log.console().shows_progress() && !step_losses_.empty()) show_progress();
   if (line) print_line();
   if (line || epoch_done) {
     run_.state.running_loss = 0;
@@ -96,19 +96,6 @@ double StepReports::loss_of_step() const {
          static_cast<double>(run_.session.batch().train);
 }
 
-/// A few times a second: where the run is, its latest known loss, its speed so far.
-void StepReports::show_progress() {
-  constexpr double kSeconds = 0.2;
-  const double now = run_.clock.wall_seconds();
-  if (now - shown_ < kSeconds) return;
-  shown_ = now;
-  const double per_step = run_.clock.seconds_a_step(run_.state.step);
-  run_.log.console().progress(fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}  {:.0f} images/s  {} left",
-                                          run_.state.epoch + 1, run_.config.train.epochs, run_.state.step, total_steps_,
-                                          loss_of_step(), static_cast<double>(run_.session.batch().train) / per_step,
-                                          duration(per_step * static_cast<double>(total_steps_ - run_.state.step))));
-}
-
 void StepReports::record() {
   const Outcome& latest = run_.session.engine().latest();
   const StepScalars& scalars = latest.scalars;
@@ -127,7 +114,8 @@ void StepReports::record() {
                  {"skipped", scalars.skipped},
                  {"samples", run_.state.samples},
                  {"samples_per_sec", images / elapsed},
-                 {"wait_fraction", waited / elapsed}};
+                 {"wait_fraction", waited / elapsed},
+                 {"seconds_left", run_.clock.seconds_left()}};
   if (breakdown) record["time_ms"] = to_json(*breakdown);
   if (balance_) record["l_aux"] = *balance_;
   run_.log.record(record);
@@ -151,8 +139,8 @@ void StepReports::report_waiting(double fraction) {
   const int workers = run_.session.pipeline().workers();
   if (told_of_waiting_ || workers == 0 || fraction < kMuch || run_.clock.seconds() < kSettled) return;
   told_of_waiting_ = true;
-  run_.log.warn(str("training waits for data ", static_cast<int>(100 * fraction), " % of the time; data.workers is ",
-                    workers, " a rank: raise it, or keep the data on a faster disk"));
+  run_.log.warn(str("training waits for data ", percent(fraction, 0), " of the time; data.workers is ", workers,
+                    " a rank: raise it, or keep the data on a faster disk"));
 }
 
 }  // namespace ct

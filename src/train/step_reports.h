@@ -1,4 +1,4 @@
-// Reports about steps: lines of losses, records of metrics.jsonl, progress on a terminal.
+// Reports about steps: lines of losses, records of metrics.jsonl.
 #pragma once
 
 #include <optional>
@@ -28,15 +28,13 @@ class StepReports {
   void record();
   std::optional<Breakdown> take_breakdown(int64_t steps, double elapsed, double waited);
   void report_waiting(double fraction);
-  void show_progress();
 
   RunContext run_;
   int64_t total_steps_;
   std::vector<double> step_losses_;  // of the latest step's micro-batches
   std::optional<double> balance_;    // mean balance of the latest step's mixtures of experts (Route), if any
   bool told_of_waiting_ = false;
-  double shown_ = -1;  // wall-clock time of the latest progress line
-  struct Window {      // since the latest record
+  struct Window {  // since the latest record
     double begun = 0, waited = 0;
     int64_t step = 0;
   } window_;

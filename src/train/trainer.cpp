@@ -36,7 +36,7 @@ ExitCode Trainer::run() {
 }
 
 ExitCode Trainer::run_to_end() {
-  clock_.start(state_.step);
+  clock_.start(time_plan());
   reports_->start();
   if (!ended_) diagnostics_->start();
   uncounted_ = session_.collectives().traffic(TrafficKind::training);
@@ -60,8 +60,19 @@ ExitCode Trainer::run_to_end() {
   return finish() ? ExitCode::done : stop();
 }
 
+/// Until an evaluation was timed: a forward pass is taken for a third of a step's work.
+TimeLeft::Plan Trainer::time_plan() const {
+  const int64_t images = test_->images() + (validation_ ? validation_->images() : 0);
+  return {.first_step = state_.step,
+          .total_steps = total_steps_,
+          .interval = config_.train.eval_interval > 0 ? config_.train.eval_interval : session_.steps_per_epoch(),
+          .evaluation_steps = static_cast<double>(images * passes(config_.train.eval_views)) /
+                              (3 * static_cast<double>(session_.batch().train))};
+}
+
 void Trainer::train_step() {
   if (state_.batch == 0) session_.check_data();
+  for (const auto& listener : listeners_) listener->before_step();
   diagnostics_->before_step();
   session_.step(state_.epoch, state_.batch);
   ++state_.step;
@@ -127,6 +138,7 @@ bool Trainer::finish() {
   summary_->print_results(*test_result_);
 
   std::string hash, average;
+  log_.console().progress("computing weights_sha256");
   run_on_all_ranks(comm_, [&] {
     if (!log_.keeps_records()) return;
     hash = weights_sha256_of(saver_->weights_path());
@@ -141,7 +153,7 @@ bool Trainer::finish() {
   if (!average.empty()) result["ema_sha256"] = average;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
-  summary_->print_end(hash, folder_->path());
+  summary_->print_end(hash, result, folder_->path());
   return true;
 }
 
@@ -167,7 +179,11 @@ std::vector<Evaluation> Trainer::evaluate_each_split() {
     int64_t examples = 0;
     for (const auto& listener : listeners_)
       if (results.empty()) examples = std::max(examples, listener->examples());
-    const EvaluationOptions options{.views = config_.train.eval_views, .examples = examples};
+    const EvaluationOptions options{.views = config_.train.eval_views,
+                                    .examples = examples,
+                                    .progress = [&, name = std::string(split)](int64_t done, int64_t of) {
+                                      for (const auto& listener : listeners_) listener->show_evaluating(name, done, of);
+                                    }};
     auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
     if (!result) return {};
     results.push_back(*std::move(result));
@@ -198,7 +214,7 @@ std::vector<Evaluation> Trainer::evaluate_splits() {
 /// Evaluates, and keeps what was evaluated. False: ranks agreed to stop instead.
 bool Trainer::evaluate_now(Because because) {
   bool done = false;
-  clock_.aside([&] {
+  clock_.evaluation([&] {
     session_.engine().settle();
     const Traffic before = session_.collectives().traffic(TrafficKind::training);
     reports_->drain_losses();
@@ -209,9 +225,10 @@ bool Trainer::evaluate_now(Because because) {
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     test_result_ = results.back();
     evaluated_step_ = state_.step;
-    for (const Evaluation& e : results) report(e);
-    report_replaced();
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
+    const bool in_epoch_line = lines_of_epochs_ && ends_epoch && state_.step > clock_.first_step();
+    for (const Evaluation& e : results) report(e, in_epoch_line && &e == &results.front());
+    report_replaced();
     for (const auto& listener : listeners_) listener->show_evaluation(results.front(), results.back(), ends_epoch);
     if (ends_epoch && state_.epoch == 1)
       if (const std::string weak = weak_classes(results.front(), session_.data().train->class_names()); !weak.empty())
@@ -232,13 +249,13 @@ bool Trainer::evaluate_now(Because because) {
   return done;
 }
 
-void Trainer::report(const Evaluation& e) {
+void Trainer::report(const Evaluation& e, bool in_epoch_line) {
   Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
   record.update(e.to_json(session_.classes() > 5));
   if (evaluates_average(config_)) record["weights"] = "ema";
   log_.record(record);
-  log_.note(
-      fmt::format("step {}: {} accuracy {:.2f} %, loss {:.4f}", state_.step, e.split, 100 * e.accuracy(), e.loss));
+  if (!in_epoch_line)
+    log_.note(fmt::format("step {}: {} accuracy {}, loss {:.4f}", state_.step, e.split, percent(e.accuracy()), e.loss));
   if (e.left_out > 0) log_.note(left_out_line(e));
   if (!std::isfinite(e.loss))
     log_.warn(str("the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));
@@ -287,6 +304,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       session_(config_, comm,
                {.data_kinds = options.data_kinds,
                 .warn = [this](const std::string& text) { log_.warn(text); },
+                .progress = [this](const std::string& what) { log_.console().progress(what); },
                 .exchanged = comms_.listener()}) {
   const std::string checkpoint = open_folder();
   const LearningPhase phase =
@@ -324,6 +342,7 @@ std::string Trainer::open_folder() {
   optim::fit_run(config_.scheduler, session_.length());
   if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
     log_.warn("scheduler.params." + doubt);
+  log_.console().progress("looking for checkpoints in " + config_.output);
   if (comm_.rank() == 0)
     folder_ = std::make_unique<RunFolder>(config_, comm_.size(), options_.resume, options_.reset, log_.console());
   require_shared_folder(comm_, config_.output);
@@ -341,6 +360,7 @@ std::string Trainer::open_folder() {
 
 /// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
+  log_.console().progress("computing checksums of the data");
   const DataSet& images = *session_.data().train;
   const uint32_t crc = images.fingerprint(), test_crc = session_.data().test->fingerprint();
   session_.check_data();
@@ -358,6 +378,7 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
   Engine& engine = session_.engine();
   int64_t saved_here = -1;
   if (!checkpoint.empty()) {
+    log_.console().progress("reading " + checkpoint);
     run_on_all_ranks(comm_, [&] {
       state_ = restore_checkpoint(checkpoint, config_.model.name, session_.graph(), engine,
                                   phase.begins ? Moments::begin_anew : Moments::restored);
@@ -401,8 +422,8 @@ void Trainer::add_listeners(bool goes_on) {
   makers.insert(makers.end(), options_.listeners.begin(), options_.listeners.end());
   for (const MakeListener& make : makers)
     if (std::unique_ptr<RunListener> listener = make(setup)) listeners_.push_back(std::move(listener));
-  if (std::ranges::none_of(listeners_, [](const auto& listener) { return listener->replaces_lines(); }))
-    listeners_.push_back(std::make_unique<ProgressLines>(setup));
+  lines_of_epochs_ = std::ranges::none_of(listeners_, [](const auto& listener) { return listener->replaces_lines(); });
+  listeners_.push_back(std::make_unique<ProgressLines>(setup, lines_of_epochs_));
 }
 
 /// train.sample_grid.
@@ -418,6 +439,7 @@ void Trainer::show_first_images() {
 /// Loads the weights of --init.
 void Trainer::load_initial_weights() {
   Engine& engine = session_.engine();
+  log_.console().progress("reading " + options_.init);
   bool new_head = false;
   run_on_all_ranks(comm_, [&] {
     const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);

@@ -48,6 +48,7 @@ class Trainer {
   void add_listeners(bool goes_on);
 
   ExitCode run_to_end();
+  TimeLeft::Plan time_plan() const;
   void train_step();
   bool stop_agreed();
   ExitCode stop();
@@ -58,7 +59,7 @@ class Trainer {
   bool evaluate_now(Because because);
   std::vector<Evaluation> evaluate_each_split();
   std::vector<Evaluation> evaluate_splits();
-  void report(const Evaluation& e);
+  void report(const Evaluation& e, bool in_epoch_line);
   void count_replaced();
   void report_replaced();
   bool finish();
@@ -75,6 +76,7 @@ class Trainer {
   CommsLog comms_;  // before the session, which calls it
   TrainingSession session_;
   std::vector<std::unique_ptr<RunListener>> listeners_;
+  bool lines_of_epochs_ = true;  // and no listener's instead
   const RunContext run_{config_, session_, state_, clock_, log_, listeners_};
   Provenance provenance_;
   std::optional<EvalPipeline> test_, validation_;

@@ -17,6 +17,15 @@ TEST(Text, AmountsAndCounts) {
   EXPECT_EQ(human_bytes(999500000), "1.0 GB");
 }
 
+TEST(Text, Wrapped) {
+  EXPECT_EQ(wrapped("", 10), "");
+  EXPECT_EQ(wrapped("one two", 7), "one two");
+  EXPECT_EQ(wrapped("one two three four", 8), "one two\n  three\n  four");
+  EXPECT_EQ(wrapped("  a: [one, two]", 8, "    "), "  a:\n    [one,\n    two]");
+  EXPECT_EQ(wrapped("averylongword b averylongword", 6), "averylongword\n  b\n  averylongword");
+  EXPECT_EQ(wrapped("two  blanks stay", 5), "two  blanks\n  stay");
+}
+
 TEST(Text, Joined) {
   EXPECT_EQ(joined(std::vector<std::string>{}, ", "), "");
   EXPECT_EQ(joined(std::vector<std::string>{"", "b", ""}, ", "), ", b, ");

@@ -18,6 +18,12 @@ TEST(LogFormat, OfTheTutorial) {
   EXPECT_EQ(class_accuracy_line("cat", 0, 0), "Accuracy of   cat : no images");
 }
 
+TEST(LogFormat, PercentagesAreRounded) {
+  EXPECT_EQ(percent(0.61599), "61.60 %");
+  EXPECT_EQ(percent(0.61551, 1), "61.6 %");
+  EXPECT_EQ(percent(1, 0), "100 %");
+}
+
 /// Python's f"[{1 : d}, {2000 : 5d}] loss: {2.2577 : .3f}", f"{55.99 : .0f}" and f"{5.0 : 2.0f}".
 TEST(LogFormat, OfDeepSpeedsExample) {
   constexpr LogFormat kFormat = LogFormat::example;

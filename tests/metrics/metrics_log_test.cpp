@@ -16,13 +16,13 @@ Json eval_record(int64_t step) { return {{"event", "eval"}, {"step", step}, {"sp
 TEST(MetricsCsv, OneColumnForEveryNameOfTheHeader) {
   EXPECT_EQ(csv_header(),
             "event,step,epoch,split,loss,accuracy,top5,images,lr,grad_norm,loss_scale,skipped,samples,"
-            "samples_per_sec,wait_fraction");
-  EXPECT_EQ(csv_line(step_record(3)), "step,3,,,0.5,,,,0.001,,,,,,");
-  EXPECT_EQ(csv_line(eval_record(4)), "eval,4,,test,,0.25,,,,,,,,,");
+            "samples_per_sec,wait_fraction,seconds_left");
+  EXPECT_EQ(csv_line(step_record(3)), "step,3,,,0.5,,,,0.001,,,,,,,");
+  EXPECT_EQ(csv_line(eval_record(4)), "eval,4,,test,,0.25,,,,,,,,,,");
 }
 
 TEST(MetricsCsv, AbsentAndNullAreEmptyAndUnknownKeysAreLeftOut) {
-  EXPECT_EQ(csv_line({{"event", "step"}, {"step", 1}, {"loss", nullptr}, {"other", 5}}), "step,1,,,,,,,,,,,,,");
+  EXPECT_EQ(csv_line({{"event", "step"}, {"step", 1}, {"loss", nullptr}, {"other", 5}}), "step,1,,,,,,,,,,,,,,");
 }
 
 TEST(MetricsCsv, RecordsWithoutScalarsHaveNoLine) {
@@ -103,10 +103,12 @@ TEST(Console, LinesOfLabels) {
 }
 
 TEST(Console, Durations) {
-  EXPECT_EQ(duration(0.2), "0s");
-  EXPECT_EQ(duration(59.6), "1m 00s");
-  EXPECT_EQ(duration(200), "3m 20s");
-  EXPECT_EQ(duration(3725), "1h 02m");
+  EXPECT_EQ(duration(0.2), "0 s");
+  EXPECT_EQ(duration(59.6), "1 min 00 s");
+  EXPECT_EQ(duration(200), "3 min 20 s");
+  EXPECT_EQ(duration(630), "11 min");
+  EXPECT_EQ(duration(3590), "1 h 00 min");
+  EXPECT_EQ(duration(3725), "1 h 02 min");
 }
 
 }  // namespace

@@ -321,13 +321,13 @@ def auto_parameters_over_a_configuration_are_its_own():
         return [found.get(key) for key in ("optimizer.params.lr", "optimizer.params.momentum", "optimizer.params.weight_decay",
                                            "scheduler.params.warmup_max_lr", "scheduler.params.warmup_num_steps")]
 
-    same = shown(*base, over("SGD", "auto", "WarmupLR", momentum="auto"))
-    expect_equal(of(same), ["0.02", "0.9", "5e-04", "0.02", "390"])
+    same = shown(*base, over("SGD", "auto", "WarmupDecayLR", momentum="auto"))
+    expect_equal(of(same), ["0.05", "0.9", "5e-04", "0.05", "200"])
     # A rate of its own is the schedule's too; another type has parameters of its own.
-    expect_equal(of(shown(*base, over("SGD", 0.5, "WarmupLR", momentum="auto"))), ["0.5", "0.9", "5e-04", "0.5", "390"])
-    expect_equal(of(shown(*base, over("Lion", "auto", "WarmupDecayLR")))[2:], ["0", of(shown(*base, over("Lion", "auto", "WarmupLR")))[0], "1000"])
-    rates = shown(*base, written("auto.json", '{"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}}'))
-    expect_equal(of(rates)[0::3], ["0.02", "0.02"])
+    expect_equal(of(shown(*base, over("SGD", 0.5, "WarmupDecayLR", momentum="auto"))), ["0.5", "0.9", "5e-04", "0.5", "200"])
+    expect_equal(of(shown(*base, over("Lion", "auto", "WarmupLR")))[2:], ["0", of(shown(*base, over("Lion", "auto", "WarmupDecayLR")))[0], "1000"])
+    rates = shown(*base, written("auto.json", '{"scheduler": {"type": "WarmupDecayLR", "params": {"warmup_max_lr": "auto"}}}'))
+    expect_equal(of(rates)[0::3], ["0.05", "0.05"])
 
 
 @check

@@ -3,6 +3,7 @@
 itself."""
 import json
 import os
+import resource
 import re
 import subprocess
 import sys
@@ -93,10 +94,26 @@ def all_stages_are_printed_and_nothing_is_written():
 
 
 @check
+def a_run_without_memory_names_the_largest_micro_batch_that_fits():
+    need_true_sizes()
+    sets = {**FEW, "data.path": few(1024), "model.name": "resnet18", "model.width": 8, "train_batch_size": 1024,
+            "train_micro_batch_size_per_gpu": 1024, "train.max_steps": 1}
+    limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
+    words = train_words(path("large"), sets, "--ranks", 1)
+    line = fails(MEMORY, run(*words, preexec_fn=limit), "out of memory", "train_micro_batch_size_per_gpu")
+    fits = re.search(r"a micro-batch \(train_micro_batch_size_per_gpu\) of (\d+) is the largest that fits$", line)
+    expect(fits and int(fits[1]) in (128, 256, 512), line)
+    words = train_words(path("large"), {**sets, "train_micro_batch_size_per_gpu": fits[1]}, "--ranks", 1)
+    done = run(*words, preexec_fn=limit)
+    expect_equal(done.returncode, DONE, done.stderr)
+
+
+@check
 def text_marks_the_chosen_stage_and_advises():
     done = succeeds("estimate", "--config", DEFAULT, "--set", "zero_optimization.stage=2", "--ranks", 2)
     expect("2 (chosen)" in done.stdout and "1 (chosen)" not in done.stdout, done.stdout)
-    expect(done.stdout.splitlines()[-1].startswith("stage 2 fits"), done.stdout)
+    expect_match(done.stdout, "(?m)^stage 2 fits")
+    expect(max(map(len, done.stdout.splitlines())) <= 80, done.stdout)
 
 
 @check
@@ -114,7 +131,8 @@ def without_a_gpu_its_sizes_are_printed_without_limits():
         expect_equal([host["device"], host["rank"]["mirrors"]], [0, 0])
     text = run("estimate", *words, "--device", "cuda", env=env).stdout
     expect("a GPU with 1 rank, MB" in text and "fits" not in text and "available here" not in text, text)
-    expect(text.splitlines()[-1].startswith("the figures are not compared with this machine: "), text)
+    expect_match(text, "(?m)^the figures are not compared with this machine: ")
+    expect(max(map(len, text.splitlines())) <= 80, text)
 
 
 @check

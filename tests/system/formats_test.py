@@ -283,6 +283,7 @@ def dry_run_and_print_config_write_nothing():
         timed = re.search(r"^time: (\d+) steps of ([\d.e+-]+) ms, \d+", done.stdout, re.MULTILINE)
         expect_equal(bool(timed), words == ["--dry-run"], done.stdout)
         expect(not timed or int(timed[1]) == 60 and 0 < float(timed[2]) < 1e4, done.stdout)
+    expect_not_in("has done", done.stdout)
     many = 2 * os.cpu_count()
     crowd = train(path("dry"), settings(train_batch_size=4 * many), "--dry-run", ranks=Ranks(many))
     expect("\ntime: 60 steps, not measured: this host has fewer cores" in crowd.stdout, crowd.stdout)
@@ -296,6 +297,12 @@ def dry_run_and_print_config_write_nothing():
         told = re.search(r"(\d+) activations and workspace \((\d+) in training, (\d+) in evaluation\)", run(*words).stdout)
         expect(told and told[1] == told[larger] and int(told[2]) != int(told[3]), told and told[0])
     expect(not os.path.exists(path("dry")), "a dry run wrote something")
+    # Of a run that was begun, what is left of it counts.
+    before = snapshot(trained()[0])
+    text = train(trained()[0], settings(train__max_steps=100), "--dry-run").stdout
+    expect_match(text, r"(?m)^time: 40 steps of .*; the run in %s has done the other 60$" % trained()[0])
+    expect_match(train(trained()[0], settings(), "--dry-run", "--reset").stdout, "(?m)^time: 60 steps of [^;]*$")
+    expect_equal(snapshot(trained()[0]), before)
 
 
 main()

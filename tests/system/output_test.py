@@ -73,9 +73,75 @@ def lines_come_with_the_records():
     expect_same_weights(path("lines"))
 
 
+DATE = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
+EPOCH = r"epoch (\d+)/(\d+)  train (\d\.\d{3})(?:  (val|test) (\d\.\d{3}) (\d+\.\d) % \(best (\d+\.\d)\))?" \
+        r"  step (\d+)  lr ([\d.e-]+)  \d+ s(?:  \d+ s left)?"
+
+
+def expect_lines_of_epochs(output, lines, evaluated=lambda step: True):
+    """A line an epoch, with the numbers of the records."""
+    train, evaluations, best = records(output, "epoch"), {}, 0
+    rates = {r["step"]: r["lr"] for r in records(output, "step")}
+    for r in records(output, "eval"):
+        evaluations.setdefault(r["step"], r)  # the first is of the held-out images, if there are any
+    expect_equal([int(line[0]) for line in lines], [r["epoch"] for r in train])
+    for (_, of, loss, split, test_loss, accuracy, best_so_far, step, lr), r in zip(lines, train):
+        expect_equal([int(of), loss, int(step)], [len(train), "%.3f" % r["loss"], r["step"]])
+        expect(abs(float(lr) / rates[r["step"]] - 1) < 0.01, lr, rates)
+        e = evaluations.get(r["step"])
+        expect_equal(bool(split), e is not None)
+        if e:
+            best = max(best, e["accuracy"])
+            expect_equal([split, test_loss, accuracy, best_so_far],
+                         [e["split"], "%.3f" % e["loss"], "%.1f" % (100 * e["accuracy"]), "%.1f" % (100 * best)])
+
+
 @check
-def short_steps_print_few_lines():
-    expect(1 <= len(step_lines(plain())) < STEPS, plain().stderr)
+def an_epoch_has_a_line():
+    sets = {**settings(train__epochs=3, train__max_steps=-1, train__eval_interval=0), "train_batch_size": 48}
+    done = train(path("epochs"), sets)
+    lines = found(DATE + EPOCH, done)
+    expect_equal(len(lines), 3, done.stderr)
+    expect_lines_of_epochs(path("epochs"), lines)
+    expect_not_in("test accuracy", done.stderr)
+    expect_equal(step_lines(done) + found("samples/s.*", done), [], done.stderr)
+    expect_match(done.stderr, r"(?m)^8 steps per epoch, 24 in all, each of 12 micro-batches, which lines of losses count")
+    expect_match(done.stderr, r"(?m)^trained 24 steps in \d+\.\d s, \d+ images/s end to end, \d+ in steps; \S+ MB of memory a rank$")
+    quiet = train(path("epochs"), sets, "--quiet", "--reset")
+    expect_equal([quiet.stderr, quiet.stdout], ["", done.stdout])
+    # Held-out images; an epoch without an evaluation, and evaluations within one; a run that goes on.
+    sets.update({"data.validation": 100, "train.eval_interval": 4, "train.best.split": "val"})
+    first, rest = train(path("some"), {**sets, "train.epochs": 2}), train(path("some"), sets)
+    lines = found(DATE + EPOCH, first) + found(DATE + EPOCH, rest)
+    expect_equal([line[:2] + line[3:4] for line in lines], [("1", "2", None), ("2", "2", "val"), ("3", "3", "val")])
+    expect_lines_of_epochs(path("some"), [(n, "3", *others) for n, _, *others in lines])
+    expect_match(first.stderr, r"(?m)^step 4: val accuracy \d+\.\d\d %, loss \d\.\d{4}$")
+
+
+@check
+def a_terminal_shows_what_runs():
+    # Steps of half a second or so.
+    sets = {**settings(train__epochs=1, train__max_steps=-1, train__eval_interval=0), "model.name": "resnet18",
+            "model.width": 32, "train_batch_size": 100, "train_micro_batch_size_per_gpu": 100}
+    text, silence = on_terminal(*train_words(path("terminal"), sets))
+    expect(silence < 2, silence, text)
+    for pattern in (r"\ropening the data\x1b", r"\rplanning the program", r"\rsaving the checkpoint of step 0", r"\repoch 1/1  step 1/4\x1b",
+                    r"\repoch 1/1  step 4/4  loss \d\.\d{3}  lr \S+  \d+ images/s  \d+ s left", r"\revaluating: test image \d+/200  ",
+                    r"(?m)(^|\x1b\[K)epoch 1/1  train ", r"\rwriting last\.bin and best\.bin"):
+        expect_match(text, pattern)
+    expect_lines_of_epochs(path("terminal"), re.findall(EPOCH, text))
+    # DeepSpeed's lines of steps do not hide what runs, and nothing does with -q.
+    text, _ = on_terminal(*train_words(path("terminal"), settings(compat="[console]"), "--reset"))
+    expect_match(text, r"\repoch 1/2  step 1/24")
+    expect_not_in("  train ", text)
+    text, _ = on_terminal(*train_words(path("terminal"), settings(), "-q", "--reset"))
+    expect_not_in("\r\x1b", text.replace("\r\n", "\n"))
+    expect_not_in("epoch", text)
+
+
+@check
+def quiet_runs_print_no_lines_of_steps():
+    expect_equal(step_lines(plain()), [])
     quiet = train(path("quiet"), settings(), "--quiet")
     expect_equal(step_lines(quiet), [])
     expect_equal(quiet.stdout, plain().stdout)

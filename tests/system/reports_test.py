@@ -51,7 +51,7 @@ def profiled_in_other_processes():
 @check
 def reports_are_off_by_default():
     done = train(path("quiet"), settings())
-    for word in ("configuration in force", "memory", "Flops Profiler", "Comm. Op", "comm op"):
+    for word in ("configuration in force", "memory planned", "memory allocated", "Flops Profiler", "Comm. Op", "comm op"):
         expect(word not in done.stdout + done.stderr, word, done.stderr)
 
 

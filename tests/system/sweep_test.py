@@ -213,6 +213,16 @@ def side_by_side_gives_the_same():
 
 
 @check
+def a_terminal_shows_how_far_its_runs_are():
+    sets = settings(train__epochs=200)
+    text, silence = on_terminal(*words(path("terminal"), sets, "--grid", "seed=1,2")[1:])
+    expect(silence < 2, silence, text)
+    expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/200, step \d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/200, step \d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\x1b\[K\[1/2\] seed=1: accuracy \d+\.\d\d %, \d+ s")
+
+
+@check
 def a_list_of_cases():
     done = sweep(path("cases"), "--case", "optimizer.type=SGD optimizer.params.lr=0.1  optimizer.params.momentum=0.9",
                  "--case", "optimizer.params.lr=0.002 optimizer.type=Adam optimizer.params.betas=[0.8, 0.99]", "--grid",

@@ -153,6 +153,18 @@ def config_show_names_the_origin_of_each_value_and_loads_again():
 
 
 @check
+def config_show_fits_80_columns():
+    names = [os.path.join(CONFIGS, name) for name in ("cifar_2cores.yaml", "vit_tiny.yaml", "resnet18.yaml")]
+    long = "runs/" + 6 * "a long name with blanks " + "and  more"
+    for name in names:
+        text = good("config", "show", name, "--set", "output=" + long, "--ranks", 1)
+        expect(max(map(len, text.splitlines())) <= 80, text)
+        again = write("again.yaml", text)
+        plain = good("train", "--print-config", "--config", again, "--ranks", 1)
+        expect_equal(plain, good("train", "--print-config", "--config", name, "--set", "output=" + long, "--ranks", 1))
+
+
+@check
 def deepspeed_json_alone_and_over_yaml():
     ds = write("ds.json", '{"train_batch_size": 32, "gradient_clipping": 0.5, "optimizer": {"type": "SGD", '
                '"params": {"lr": 0.1}}}')

@@ -1,12 +1,11 @@
 #include "cli/sweep/runner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <ranges>
 #include <sstream>
 #include <thread>
@@ -16,6 +15,7 @@
 #include "base/text.h"
 #include "checkpoint/run_lock.h"
 #include "cli/config_lookup.h"
+#include "metrics/log_format.h"
 #include "train/config/load.h"
 #include "train/config/resume.h"
 #include "train/device.h"
@@ -48,6 +48,10 @@ std::vector<std::string> other_results(const Config& saved, const Config& now) {
 template <class TimePoint>
 double since_1970(const TimePoint& time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 /// A process of a sweep that was killed just now may not be gone yet.
@@ -211,9 +215,40 @@ void SweepRunner::run_all() {
       start(next);
       ++next;
     } else {
+      console_.advance([this] { return progress(); });
       std::this_thread::sleep_for(10ms);
     }
   }
+}
+
+/// "1 of 6 runs has ended; [2/6] epoch 1/3, step 400, loss 0.412; 12 min left"
+std::string SweepRunner::progress() const {
+  std::vector<double> wholes, waiting;  // seconds of a run by its steps or epochs; steps or epochs to do
+  std::vector<double> left;             // seconds, of those that run
+  std::string text;
+  int64_t ended = 0;
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const SweepOutcome& run = runs_[i];
+    const double work = work_of(run.config);
+    if (run.result || processes_[i].code != 0) {
+      ++ended;
+      if (run.result) wholes.push_back(run.seconds / work);
+    } else if (processes_[i].begun == Clock::time_point()) {
+      waiting.push_back(work);
+    } else {
+      const RunProgress now = progress_of(folder(i), run.config);
+      text += str("; [", i + 1, "/", runs_.size(), "] ", now.text);
+      if (!now.seconds_left) continue;
+      left.push_back(*now.seconds_left);
+      wholes.push_back((run.seconds + seconds_since(processes_[i].begun) + left.back()) / work);
+    }
+  }
+  text = str(ended, " of ", counted(std::ssize(runs_), "run"), ended == 1 ? " has ended" : " have ended", text);
+  if (wholes.empty() || left.size() < children_.running()) return text;
+  const double whole = mean_and_deviation(wholes).mean;
+  double all = whole * std::accumulate(waiting.begin(), waiting.end(), 0.0);
+  all += std::accumulate(left.begin(), left.end(), 0.0);
+  return text + "; " + duration(all / static_cast<double>(options_.parallel)) + " left";
 }
 
 std::vector<std::string> SweepRunner::words_of(size_t number) const {
@@ -255,11 +290,10 @@ void SweepRunner::ended(const Children::Ended& child) {
     on_own_files([&] { outcome.result = read_result(folder(child.number), outcome.config); });
     if (!outcome.result) process.code = static_cast<int>(ExitCode::io);  // what it wrote is lost
   }
-  record_end(child.number, std::chrono::duration<double>(Clock::now() - process.begun).count());
+  record_end(child.number, seconds_since(process.begun));
   if (outcome.result) {
     outcome.finished = local_time(std::time(nullptr));
-    const std::string text = fmt::format("accuracy {:.2f} %, ", 100 * outcome.result->kept.accuracy);
-    report(child.number, text + duration(outcome.seconds));
+    report(child.number, str("accuracy ", percent(outcome.result->kept.accuracy), ", ", duration(outcome.seconds)));
   } else if (process.code == kStopped) {
     report(child.number, "stopped, its checkpoint is good");
   } else {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/sweep/children.h"
+#include "cli/sweep/progress.h"
 #include "cli/sweep/results.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
@@ -57,6 +58,7 @@ class SweepRunner {
   void start(size_t number);
   void ended(const Children::Ended& child);
   void report(size_t number, const std::string& what);
+  std::string progress() const;
   void write_results();
   void on_own_files(const std::function<void()>& read_or_write);
   void require_success();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "train/config/schema.h"
 
 namespace ct {
@@ -21,6 +22,23 @@ std::string with_comment(const std::string& line, const std::string& comment) {
   constexpr size_t kColumn = 44;
   if (comment.empty()) return line + "\n";
   return line + std::string(line.size() < kColumn ? kColumn - line.size() : 1, ' ') + "# " + comment + "\n";
+}
+
+constexpr size_t kWidth = 80;
+
+/// The end of a text that is too long, such as a path and the place in its file.
+std::string end_of(const std::string& text, size_t most) {
+  return text.size() <= most ? text : "..." + text.substr(text.size() - most + 3);
+}
+
+/// A line of at most 80 columns, if the key and its value allow it, with its origin: beside it, or above it.
+std::string with_origin(const std::string& line, const std::string& origin) {
+  constexpr size_t kColumn = 44, kLeast = 24;  // of the comment
+  const size_t begin = std::max(line.size() + 1, kColumn) + 2, room = begin < kWidth ? kWidth - begin : 0;
+  if (room >= std::min(origin.size(), kLeast)) return with_comment(line, end_of(origin, room));
+  const std::string indent(line.find_first_not_of(' '), ' ');
+  return indent + "# " + end_of(origin, kWidth - 2 - indent.size()) + "\n" + wrapped(line, kWidth, indent + "  ") +
+         "\n";
 }
 
 /// What the names alone do not say.
@@ -65,17 +83,20 @@ std::string to_yaml(const Config& config, const PrintOptions& options) {
     while (depth + 1 < parts.size() && depth < open.size() && open[depth] == parts[depth]) ++depth;
     for (; depth + 1 < parts.size(); ++depth) text += std::string(2 * depth, ' ') + parts[depth] + ":\n";
     open.assign(parts.begin(), parts.end() - 1);
-    std::string comment = remark(config, field.key);
-    if (options.origins) {
+    const std::string line = std::string(2 * depth, ' ') + parts.back() + ": " + field_text(field);
+    const std::string comment = remark(config, field.key);
+    if (!options.origins) {
+      text += with_comment(line, comment);
+    } else {
       const auto found = config.origins.find(field.key);
       const std::string origin = found == config.origins.end() ? "default" : found->second;
       // Origins quote the command line, whose words may hold line breaks.
       std::string plain = origin;
-      std::replace_if(
-          plain.begin(), plain.end(), [](unsigned char c) { return std::iscntrl(c); }, '?');
-      comment = plain + (comment.empty() ? "" : "; " + comment);
+      std::ranges::replace_if(
+          plain, [](unsigned char c) { return std::iscntrl(c); }, '?');
+      if (!comment.empty()) text += std::string(2 * depth, ' ') + "# " + comment + "\n";
+      text += with_origin(line, plain);
     }
-    text += with_comment(std::string(2 * depth, ' ') + parts.back() + ": " + field_text(field), comment);
   }
   return text;
 }

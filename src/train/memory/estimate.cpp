@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/host.h"
 #include "checkpoint/rows.h"
 #include "comm/reduction/tree_sum.h"
 #include "train/freezing.h"
@@ -210,6 +211,23 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
        " for activations and workspace, ", rank.use.exchange, " for gradient buckets, ", rank.received,
        " for the receive buffers of NCCL, ", rank.use.other, " for the rest: ", rank.device(), of_all, " in all, but ",
        room->available, " of ", room->total, " are free; ", advice);
+}
+
+std::string smaller_batch_advice(Backend& backend, const EstimateOf& what) {
+  constexpr int64_t kPlanning = 64'000'000;  // oneDNN crashes where it has no memory for the code of its primitives
+  try {
+    if (host_memory().available < kPlanning) return "";
+    const auto room = backend.room();
+    const Limits limits{.host = host_memory().available,
+                        .device = room ? std::optional(room->available) : std::nullopt};
+    const auto smaller =
+        largest_micro_batch(backend, what, configured_stage(what), limits, what.batch.accumulation + 1);
+    if (smaller)
+      return str("; a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro, " is the largest that fits");
+    return str("; no smaller micro-batch fits with a train.eval_batch_size of ", what.config.train.eval_batch_size);
+  } catch (const std::exception&) {  // with so little memory
+    return "";
+  }
 }
 
 }  // namespace ct

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "device/backend.h"
@@ -81,6 +82,10 @@ std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf&
 /// them allocated. The message lists the needs, and the lowest ZeRO stage and largest micro-batch that fit. Does
 /// nothing for devices that use host memory, which have no `room`.
 void require_device_memory(Backend& backend, const EstimateOf& what, const std::optional<Backend::Room>& room);
+
+/// After an allocation has failed: "; a micro-batch of ... is the largest that fits", by the estimate and the memory
+/// that is free now.
+std::string smaller_batch_advice(Backend& backend, const EstimateOf& what);
 
 /// The number of a tree's buffers (comm/reduction/tree_sum.h) that a rank uses if it pushes `ranks` leaves in each of
 /// `accumulation` micro-steps and finishes the sum in the last.

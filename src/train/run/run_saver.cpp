@@ -31,6 +31,7 @@ void RunSaver::save(MustSucceed must) {
   complete(MustSucceed::no);
   if (saved_step_ == run_.state.step) return;  // it was this one that was pending
   run_.clock.aside([&] {
+    show_progress();
     Communicator& comm = run_.session.comm();
     comm.heartbeat().advance(Phase::save);
     const Outcome& latest = run_.session.engine().latest();
@@ -52,6 +53,8 @@ void RunSaver::save(MustSucceed must) {
   });
 }
 
+void RunSaver::show_progress() { run_.log.console().progress(str("saving the checkpoint of step ", run_.state.step)); }
+
 void RunSaver::poll() {
   if (!writer_.pending()) return;
   try {
@@ -64,6 +67,7 @@ void RunSaver::poll() {
 void RunSaver::complete(MustSucceed must) {
   if (!writer_.pending()) return;
   run_.clock.aside([&] {
+    show_progress();
     run_.session.comm().heartbeat().advance(Phase::save);
     try {
       saved(writer_.finish());
@@ -115,6 +119,7 @@ void RunSaver::keep_evaluated(ModelSelection& selection, const Judged& judged, b
   run_.session.comm().heartbeat().advance(Phase::save);
   try {
     run_on_all_ranks(run_.session.comm(), [&] { require_folder(); });
+    run_.log.console().progress(str("writing ", kLastFile, best ? str(" and ", kBestFile) : ""));
     writer_.write_weights(std::string(kLastFile), metadata());
     if (best) writer_.write_weights(std::string(kBestFile), best_metadata(selection, judged));
   } catch (const Error& e) {

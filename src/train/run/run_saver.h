@@ -49,6 +49,7 @@ class RunSaver {
   Metadata best_metadata(const ModelSelection& selection, const Judged& judged) const;
   void settle_best(const std::function<BestEvaluation(BestWeights&)>& look);
   void require_folder();
+  void show_progress();
   void saved(const CheckpointWriter::Saved& what);
   void not_saved(const Error& error, MustSucceed must);
 

@@ -3,10 +3,12 @@
 A script marks functions with @check and ends with main(): each runs by itself and prints one line. Exit status: 0 all
 passed, 1 one failed, 77 all were skipped (the last line says why).
 """
+import fcntl
 import functools
 import hashlib
 import json
 import os
+import pty
 import random
 import re
 import shutil
@@ -15,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import traceback
 
@@ -26,7 +29,7 @@ RECORD = 3073  # bytes: a label and 3 x 32 x 32 pixels
 # Its --device cuda computes on the host; not every build has it.
 ON_HOST = os.path.join(os.path.dirname(PROGRAM), "cifar-train-on-host")
 # Fields of step and eval records that two runs with the same result need not share.
-FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms"}
+FREE_FIELDS = {"samples_per_sec", "wait_fraction", "seconds", "host", "peak_bytes", "time_ms", "seconds_left"}
 
 # As root, and with more ranks than cores, Open MPI wants to be told that this is meant.
 os.environ.setdefault("OMPI_ALLOW_RUN_AS_ROOT", "1")
@@ -251,6 +254,29 @@ def wait_for_step(output, *jobs, at_least=1):
 
 def run(*words, **options):
     return finish(start([PROGRAM, *words], **options))
+
+
+def on_terminal(*words):
+    """(what the program writes on a terminal of 200 columns, the longest silence in seconds); it must succeed."""
+    terminal, end = pty.openpty()
+    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+    job = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=end, stderr=end,
+                           start_new_session=True)
+    os.close(end)
+    written, silence, last = b"", 0, time.monotonic()
+    while True:
+        try:
+            part = os.read(terminal, 1 << 16)
+        except OSError:  # the program has ended
+            part = b""
+        silence, last = max(silence, time.monotonic() - last), time.monotonic()
+        if not part:
+            break
+        written += part
+    os.close(terminal)
+    text = written.decode(errors="replace")
+    expect_equal(job.wait(), DONE, text)
+    return text, silence
 
 
 def succeeds(*words, **options):
