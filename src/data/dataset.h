@@ -13,7 +13,8 @@
 
 namespace ct {
 
-enum class Split { train, test };
+/// `val` is of sets that have images for the choice of weights apart from the test images (DataKind::has).
+enum class Split { train, test, val };
 enum class OnCorrupt : uint8_t { error, skip };  // the reaction to a damaged image
 constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
 /// The advice in errors about damaged images.

@@ -122,7 +122,8 @@ class Layout {
       if (const std::string small = lower_case(name); small.starts_with("ilsvrc") && small.find(other) != small.npos)
         return unread_file(path_ / name);
     return str(path_.string(), ": has ", one, "/ but no ", other, "/, where a folder of pictures has both: name ",
-               one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other);
+               one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other,
+               train ? str(", or give ", (path_ / one).string(), " as data.path, which is then divided") : "");
   }
 
   /// The one part that evaluation reads, whatever its name is.
@@ -180,7 +181,7 @@ class Layout {
     const auto picture = std::ranges::find_if(names_, is_picture_name);
     if (picture == names_.end() || !wants_folders()) return "";
     return str(path_.string(), ": ", in_quotes(*picture),
-               " is directly in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
+               " is directly in it: put the pictures of each class into a folder of its own");
   }
 
   /// An archive, or a file in another format, here or below.

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/host.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -19,6 +21,46 @@
 
 namespace ct {
 
+namespace {
+
+int64_t damaged_records(const Datasets& data) {
+  int64_t count = 0;
+  for (const DataSet* set : data.all()) count += set->skipped();
+  return count;
+}
+
+std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
+
+/// "validation 61.90 %" or, by the loss, "validation loss 0.4312"
+std::string figure(std::string_view split, Metric metric, double value) {
+  return metric == Metric::accuracy ? str(split, " ", percent(value)) : fmt::format("{} loss {:.4f}", split, value);
+}
+
+std::string word_of_split(std::string_view split) { return split == "val" ? "validation" : std::string(split); }
+
+/// "epoch 5", or of an evaluation within an epoch "step 130 (epoch 5)".
+std::string moment(int64_t step, int64_t steps_per_epoch) {
+  const std::string epoch = str("epoch ", (step + steps_per_epoch - 1) / steps_per_epoch);
+  return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
+}
+
+/// The evaluation of the highest accuracy on that split in a run's records; step -1: none.
+std::pair<int64_t, double> best_recorded(const Path& folder, const std::string& split) {
+  std::pair<int64_t, double> best{-1, 0};
+  std::istringstream lines(read_file(folder / kMetricsFile));
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || record.value("event", Json()) != "eval" || record.value("split", Json()) != split)
+      continue;
+    const Json accuracy = record.value("accuracy", Json()), step = record.value("step", Json());
+    if (accuracy.is_number() && step.is_number_integer() && (best.first < 0 || accuracy > best.second))
+      best = {step.get<int64_t>(), accuracy.get<double>()};
+  }
+  return best;
+}
+
+}  // namespace
+
 void RunSummary::announce(const std::string& config_source, const std::string& checkpoint) const {
   const Config& config = run_.config;
   TrainingSession& session = run_.session;
@@ -26,13 +68,14 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   const Distribution& d = session.distribution();
   const BatchSizes& batch = session.batch();
   const Datasets& data = session.data();
-  const int64_t damaged = data.train->skipped() + data.test->skipped();
+  const int64_t damaged = damaged_records(data);
   log.note(str("cifar-train ", version(), ", configuration ", config_source));
   if (!session.device().note().empty()) log.warn(session.device().note());
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
-  for (const std::string& line : notes_of(*data.train, *data.test)) log.note(line);
-  if (const std::string line = same_images(*data.train, *data.test); !line.empty()) log.warn(line);
+  for (const std::string& line : notes_of(data)) log.note(line);
+  if (session.comm().rank() == 0)
+    for (const std::string& line : warnings_of(data)) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
     if (const std::string line = pictures->enlarged(); !line.empty()) log.warn(line);
   if (config.communication.check_interval > 0 && d.effective_stage() == 3)
@@ -77,7 +120,7 @@ void RunSummary::record_start() const {
                    {"parameters", session.graph().parameter_count()},
                    {"dataset", data.train->name()},
                    {"train_images", session.pipeline().images()},
-                   {"damaged_records", data.train->skipped() + data.test->skipped()},
+                   {"damaged_records", damaged_records(data)},
                    {"device", session.backend().description()},
                    {"collectives", session.collectives().description()},
                    {"ranks", d.ranks},
@@ -103,7 +146,7 @@ std::string RunSummary::report_wire() const {
 }
 
 void RunSummary::print_results(const Evaluation& test) const {
-  const std::vector<std::string>& class_names = run_.session.data().test->class_names();
+  const std::vector<std::string>& class_names = run_.session.data().train->class_names();
   const auto names = [&](const std::vector<int32_t>& labels) {
     std::vector<std::string> text;
     for (int32_t label : labels) text.push_back(class_names[static_cast<size_t>(label)]);
@@ -127,9 +170,8 @@ double RunSummary::images_a_second() const {
 Json RunSummary::best_evaluation() const {
   const auto& [split, metric] = run_.config.train.best;
   if (split == BestSplit::last || run_.state.best_step < 0) return {};
-  const bool held_out = split == BestSplit::val && run_.config.data.validation > 0;
   return {{"step", run_.state.best_step},
-          {"split", held_out ? "val" : "test"},
+          {"split", word_of(split)},
           {"metric", word_of(metric)},
           {"value", run_.state.best_value}};
 }
@@ -191,7 +233,31 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
   run_.log.record(end);
 }
 
-void RunSummary::print_end(const std::string& weights_sha256, const Path& folder) const {
+/// What best.bin is, and what its figures are worth.
+std::string RunSummary::best_line(const Path& folder, const Evaluation& final) const {
+  const auto& [split, metric] = run_.config.train.best;
+  if (split == BestSplit::last) return best_of_last(folder, final);
+  if (run_.state.best_step < 0) return "";
+  const std::string by = split == BestSplit::val ? "validation" : "test";
+  const std::string best = str("best: ", moment(run_.state.best_step, run_.session.steps_per_epoch()), ", ",
+                               figure(by, metric, run_.state.best_value));
+  if (split == BestSplit::val && final.split == "test") return str(best, "; test ", percent(final.accuracy()));
+  return str(best, ", which chose the weights and so is optimistic",
+             split == BestSplit::val ? ": data.test holds out images that choose nothing" : "");
+}
+
+std::string RunSummary::best_of_last(const Path& folder, const Evaluation& final) const {
+  const Datasets& data = run_.session.data();
+  const std::string why =
+      data.validation().empty() ? "nothing is held out" : "train.best.split is last, though images are held out";
+  const auto [step, accuracy] = best_recorded(folder, final.split);
+  std::string text = str("best.bin holds the last weights, ", percent(final.accuracy()));
+  const std::string images = str(" of the ", word_of_split(final.split), " images");
+  if (step < 0 || accuracy <= final.accuracy()) return str(text, images, ": ", why);
+  return str(text, ": ", why, "; ", moment(step, run_.session.steps_per_epoch()), " had ", percent(accuracy), images);
+}
+
+void RunSummary::print_end(const std::string& weights_sha256, const Path& folder, const Evaluation& final) const {
   const std::string speed = fmt::format("{:.1f} s ({:.0f} images/s)", run_.clock.seconds(), images_a_second());
   if (const int64_t skipped = run_.state.scalars.skipped; skipped > 0) {
     const std::string share =
@@ -201,10 +267,7 @@ void RunSummary::print_end(const std::string& weights_sha256, const Path& folder
   }
   const std::string best = (folder / kBestFile).string();
   run_.log.note(str("trained ", steps(), " steps in ", speed, "; weights_sha256 ", weights_sha256));
-  if (const Json chosen = best_evaluation(); !chosen.empty())
-    run_.log.note(str("best.bin is of step ", chosen["step"].get<int64_t>(), ", whose ",
-                      chosen["split"].get<std::string>(), " ", chosen["metric"].get<std::string>(), " is ",
-                      chosen["value"].dump(), " (train.best)"));
+  if (const std::string line = best_line(folder, final); !line.empty()) run_.log.note(line);
   run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);
 }
 

@@ -12,6 +12,7 @@
 
 #include "comm/watchdog/supervision.h"
 #include "data/pictures/transform.h"
+#include "data/portion.h"
 #include "metrics/log_format.h"
 #include "model/models.h"
 #include "optim/parameter_groups.h"
@@ -32,8 +33,8 @@ struct Config {
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
-    std::string train, val;  // the folders of the two splits; empty: in path
-    int64_t validation = 0;  // images held out of the training set
+    std::string train, val;    // the folders of the two splits; empty: in path
+    Portion validation, test;  // held out of the training set, or the folders of these images
     bool shuffle = true;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
     std::vector<AugmentStep> augment;
