@@ -131,7 +131,7 @@ void require_same_classes(const Images& images, const DataSet& set, bool picture
 
 std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
   const auto& [checkpoint, info, path, recorded, split, on_corrupt] = images;
-  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0, .classes = info.class_names};
+  OpenOptions options{.on_corrupt = on_corrupt, .labels = info.labels, .threads = 0, .classes = info.class_names};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);

@@ -97,7 +97,7 @@ class NamedSets {
       where.train = info_.data_train, where.val = info_.data_val, where.test = info_.data_test;
     return kind.open(
         locate_data(kind.key, path, where), split,
-        {.on_corrupt = info_.on_corrupt, .threads = 0, .pictures = transform_, .classes = info_.class_names});
+        {.on_corrupt = info_.on_corrupt, .labels = info_.labels, .threads = 0, .pictures = transform_, .classes = info_.class_names});
   }
 
   const PredictFlags& flags_;

@@ -41,6 +41,7 @@ struct LocateOptions {
 
 struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
+  Labels labels = Labels::fine;
   int threads = 1;                 // that generate a set in memory, or read its files; 0: all available cores
   PictureTransform pictures = {};  // how pictures become samples
   // For a test set whose folders are its classes: the allowed classes, if there is no training set next to it.

@@ -145,17 +145,6 @@ class Layout {
     return archive ? by_convert(*archive, "CIFAR-10's python archive", archive->parent_path().string()) : "";
   }
 
-  std::string cifar_100() const {
-    if (!wants_folders()) return "";
-    const auto is_100 = [](const std::string& name) { return lower_case(name).starts_with("cifar-100"); };
-    const auto named = std::ranges::find_if(names_, is_100);
-    const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end() ||
-                        is_100(std::filesystem::weakly_canonical(path_).filename().native());
-    if (!itself && named == names_.end()) return "";
-    return str((itself ? path_ : path_ / *named).string(),
-               ": CIFAR-100, which the program does not read: ", kMakePictures);
-  }
-
   /// A set that data.dataset: auto does not take.
   std::string unasked() const {
     if (wanted_ != nullptr) return "";
@@ -196,7 +185,7 @@ class Layout {
   /// A set that lies otherwise than one that the program reads, here or below.
   std::string set(int levels) const {
     using Look = std::string (Layout::*)() const;
-    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::cifar_100, &Layout::unasked,
+    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::unasked,
                             &Layout::classes, &Layout::pictures})
       if (std::string text = (this->*look)(); !text.empty()) return text;
     if (levels == 0) return "";

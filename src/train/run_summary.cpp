@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "base/error.h"
@@ -31,11 +32,6 @@ int64_t damaged_records(const Datasets& data) {
 
 std::string percent(double share) { return fmt::format("{:.2f} %", 100 * share); }
 
-/// "validation 61.90 %" or, by the loss, "validation loss 0.4312"
-std::string figure(std::string_view split, Metric metric, double value) {
-  return metric == Metric::accuracy ? str(split, " ", percent(value)) : fmt::format("{} loss {:.4f}", split, value);
-}
-
 std::string word_of_split(std::string_view split) { return split == "val" ? "validation" : std::string(split); }
 
 /// "epoch 5", or of an evaluation within an epoch "step 130 (epoch 5)".
@@ -44,19 +40,18 @@ std::string moment(int64_t step, int64_t steps_per_epoch) {
   return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
 }
 
-/// The evaluation of the highest accuracy on that split in a run's records; step -1: none.
-std::pair<int64_t, double> best_recorded(const Path& folder, const std::string& split) {
-  std::pair<int64_t, double> best{-1, 0};
+/// The accuracies on a split in a run's records, by step.
+std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split) {
+  std::map<int64_t, double> accuracies;
   std::istringstream lines(read_file(folder / kMetricsFile));
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object() || record.value("event", Json()) != "eval" || record.value("split", Json()) != split)
       continue;
     const Json accuracy = record.value("accuracy", Json()), step = record.value("step", Json());
-    if (accuracy.is_number() && step.is_number_integer() && (best.first < 0 || accuracy > best.second))
-      best = {step.get<int64_t>(), accuracy.get<double>()};
+    if (accuracy.is_number() && step.is_number_integer()) accuracies[step.get<int64_t>()] = accuracy.get<double>();
   }
-  return best;
+  return accuracies;
 }
 
 }  // namespace
@@ -237,24 +232,28 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
 std::string RunSummary::best_line(const Path& folder, const Evaluation& final) const {
   const auto& [split, metric] = run_.config.train.best;
   if (split == BestSplit::last) return best_of_last(folder, final);
-  if (run_.state.best_step < 0) return "";
-  const std::string by = split == BestSplit::val ? "validation" : "test";
-  const std::string best = str("best: ", moment(run_.state.best_step, run_.session.steps_per_epoch()), ", ",
-                               figure(by, metric, run_.state.best_value));
-  if (split == BestSplit::val && final.split == "test") return str(best, "; test ", percent(final.accuracy()));
-  return str(best, ", which chose the weights and so is optimistic",
+  const int64_t step = run_.state.best_step;
+  if (step < 0) return "";
+  std::string line = str("best: ", moment(step, run_.session.steps_per_epoch()), ", ", word_of_split(word_of(split)));
+  const auto accuracies = recorded_accuracies(folder, std::string(word_of(split)));
+  if (const auto found = accuracies.find(step); found != accuracies.end()) line += " " + percent(found->second);
+  if (metric == Metric::loss) line += fmt::format(", chosen by its loss of {:.4f}", run_.state.best_value);
+  if (split == BestSplit::val && final.split == "test") return str(line, "; test ", percent(final.accuracy()));
+  return str(line, "; these images chose the weights, so the figure is optimistic",
              split == BestSplit::val ? ": data.test holds out images that choose nothing" : "");
 }
 
 std::string RunSummary::best_of_last(const Path& folder, const Evaluation& final) const {
-  const Datasets& data = run_.session.data();
-  const std::string why =
-      data.validation().empty() ? "nothing is held out" : "train.best.split is last, though images are held out";
-  const auto [step, accuracy] = best_recorded(folder, final.split);
-  std::string text = str("best.bin holds the last weights, ", percent(final.accuracy()));
-  const std::string images = str(" of the ", word_of_split(final.split), " images");
-  if (step < 0 || accuracy <= final.accuracy()) return str(text, images, ": ", why);
-  return str(text, ": ", why, "; ", moment(step, run_.session.steps_per_epoch()), " had ", percent(accuracy), images);
+  const std::string why = run_.session.data().validation().empty()
+                              ? "nothing is held out"
+                              : "train.best.split is last, so the validation images choose nothing";
+  const auto accuracies = recorded_accuracies(folder, final.split);
+  const auto best = std::ranges::max_element(accuracies, {}, &std::pair<const int64_t, double>::second);
+  const std::string last = str("best.bin holds the last weights, ", percent(final.accuracy())),
+                    images = str(" of the ", word_of_split(final.split), " images");
+  if (best == accuracies.end() || best->second <= final.accuracy()) return str(last, images, ": ", why);
+  return str(last, ": ", why, "; ", moment(best->first, run_.session.steps_per_epoch()), " had ",
+             percent(best->second), images);
 }
 
 void RunSummary::print_end(const std::string& weights_sha256, const Path& folder, const Evaluation& final) const {

@@ -202,6 +202,7 @@ static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<Augme
 OpenOptions open_options(const Config& config, const DataKind& kind) {
   const auto& data = config.data;
   OpenOptions options{.on_corrupt = data.on_corrupt,
+                      .labels = data.labels,
                       .pictures = {.size = static_cast<int>(data.size),
                                    .resize = static_cast<int>(data.resize),
                                    .exact = data.exact,

@@ -259,6 +259,7 @@ void each_entry(F f) {
   f("test_from", &Info::test_from, unless_default);
   f("limit", &Info::limit, unless_default);
   f("on_corrupt", &Info::on_corrupt, always);
+  f("labels", &Info::labels, unless_default);
   f("test_images", &Info::test_images, always);
   f("compute", &Info::compute, always);
   f("eval_batch_size", &Info::eval_batch, always);

@@ -92,6 +92,7 @@ struct WeightsInfo {
   int64_t held_out_before = 0;  // images that an earlier version held out, in another way
   int64_t test_images = 0;
   OnCorrupt on_corrupt = OnCorrupt::error;   // data.on_corrupt
+  Labels labels = Labels::fine;              // data.labels
   std::string compute = "f32";               // or bf16: the run's compute type
   WeightSet evaluated = WeightSet::weights;  // for writing; evaluated_set() reads it
   // Further settings that an evaluation needs for the same loss.

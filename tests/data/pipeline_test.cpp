@@ -1,4 +1,5 @@
 #include "data/pipeline.h"
+#include "data/hold_out.h"
 
 #include <numeric>
 
@@ -32,7 +33,7 @@ class PipelineTest : public DataFixture {
 
 TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
   const CifarSet set = small_set(100);
-  const HoldOut parts = hold_out(5, 100, 10);
+  const Parts parts = divide(set, {.seed = 5, .validation = {.amount = 10}});
   const std::vector<AugmentStep> augment = {RandomCrop{.padding = 4}};
   Pipeline pipeline(set, parts.training, {.seed = 5, .augment = augment, .train_batch = 12, .micro_batch = 4});
   EXPECT_EQ(pipeline.steps_per_epoch(), 7);
@@ -58,7 +59,7 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
 
 TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
   const CifarSet set = small_set(100);
-  Pipeline pipeline(set, hold_out(5, 100, 10).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
+  Pipeline pipeline(set, divide(set, {.seed = 5, .validation = {.amount = 10}}).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
   std::vector<uint8_t> step;
   for (int k = 0; k < 3; ++k) {
     PipelineBatch batch(4);
@@ -133,7 +134,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
 
 TEST_F(PipelineTest, WithoutShuffleTheFilesOrder) {
   const CifarSet set = small_set(20);
-  Pipeline pipeline(set, hold_out(1, 20, 0).training, {.shuffle = false, .train_batch = 5, .micro_batch = 5});
+  Pipeline pipeline(set, whole(&set).images, {.shuffle = false, .train_batch = 5, .micro_batch = 5});
   PipelineBatch batch(5);
   pipeline.fill(3, 2, 0, batch.to());
   for (int i = 0; i < 5; ++i) expect_image(set, 10 + i, batch, i);
@@ -156,7 +157,7 @@ TEST_F(PipelineTest, EveryEpochMayHaveTheSameOrder) {
 
 TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   const CifarSet set = small_set(20);
-  const auto training = hold_out(1, 20, 5).training;
+  const auto training = divide(set, {.seed = 1, .validation = {.amount = 5}}).training;
   expect_error(ExitCode::usage, {"train_batch_size", "16", "15"},
                [&] { Pipeline(set, training, {.train_batch = 16, .micro_batch = 4}); });
   Pipeline pipeline(set, training, {.train_batch = 8, .micro_batch = 4});

@@ -69,7 +69,8 @@ std::optional<fs::path> find(const fs::path& path) {
 }
 
 std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
-  const bool train = options.evaluated == Split::train && is_there(path / kTrainName, ExitCode::data);
+  const bool train =
+      options.evaluated == Split::train && (is_there(path / kTrainName, ExitCode::data) || holds_classes(path));
   const bool others =
       options.evaluated && options.evaluated != Split::train && !(val_in(path).empty() && test_in(path).empty());
   if (train || others || (!options.evaluated && find(path)))

@@ -43,6 +43,7 @@ struct Config {
     bool exact = false;    // random crops are decoded in full resolution
     int64_t max_pixels = kMaxPixels;
     OnCorrupt on_corrupt = OnCorrupt::error;
+    Labels labels = Labels::fine;
     int64_t limit = 0;    // images of the training set; 0: all
     int64_t workers = 0;  // threads of a rank that read ahead; 0: by cores
   } data;

@@ -103,6 +103,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        "larger pictures count as damaged, and are not decoded",
        {.min = 1, .max = 1e9}},
       {"data.on_corrupt", &c.data.on_corrupt, "reaction to a damaged image", changeable},
+      {"data.labels", &c.data.labels, "fine | coarse: the classes of a set with two kinds of labels (CIFAR-100)", {}},
       {"data.limit", &c.data.limit, "use the first N training images only, for trials; 0: all", natural},
       {"data.workers",
        &c.data.workers,

@@ -179,6 +179,7 @@ Metadata RunSaver::metadata() const {
                       .test_from = origin(data.test != nullptr, data.held_out.test),
                       .test_images = data.test ? data.test->count() : 0,
                       .on_corrupt = config.data.on_corrupt,
+                      .labels = config.data.labels,
                       .compute = std::string(name_of(compute_type(config))),
                       .evaluated = evaluates_average(config) ? WeightSet::ema : WeightSet::weights,
                       .eval_batch = run_.session.evaluator().batch(),
