@@ -124,7 +124,9 @@ void add_config_options(CLI::App& app, ConfigWords& words, const std::string& co
   app.add_option(config, words.config,
                  "a YAML or DeepSpeed JSON file, looked up as given, then in configs/; default: default.yaml");
   add_foreign_files(app, words);
-  add_key_option(app, words, "--data", kDataKey, "the folder of the images (data.path); without --config, folders of pictures are trained by finetune.yaml");
+  add_key_option(
+      app, words, "--data", kDataKey,
+      "the folder of the images (data.path); without --config, folders of pictures are trained by finetune.yaml");
   add_key_option(app, words, "--model", "model.name", "the network (model.name)");
   app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
       ->allow_extra_args(false);

@@ -43,8 +43,8 @@ struct ConfigWords {
   std::vector<std::string> sets;
   std::vector<ConfigOverride> overrides;
 };
-/// Adds --config, --data, --model, the options of add_foreign_files(), and --set. `config` is the option's name, for verbs that also
-/// accept a positional argument.
+/// Adds --config, --data, --model, the options of add_foreign_files(), and --set. `config` is the option's name, for
+/// verbs that also accept a positional argument.
 void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config = "--config");
 /// Adds an option that sets a key.
 CLI::Option* add_key_option(CLI::App& app, ConfigWords& words, const char* option, const char* key, const char* text);

@@ -125,8 +125,8 @@ int info(const Words& words) {
   const bool divided = has_split(source, Split::test) || has_split(source, Split::val);
   const auto train = open(Split::train), test = divided ? open(Split::test) : nullptr;
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%s to train on, %s, %ldx%ld, %s, %d classes\n", train->name().c_str(),
-              source.folder.c_str(), counted(train->count(), "image").c_str(),
+  std::printf("%s in %s\n%s to train on, %s, %ldx%ld, %s, %d classes\n", train->name().c_str(), source.folder.c_str(),
+              counted(train->count(), "image").c_str(),
               test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
               counted(channels, "channel").c_str(), train->classes());
   for (const auto& [set, split] : {std::pair{train.get(), Split::train}, {test.get(), Split::test}})

@@ -80,7 +80,9 @@ std::vector<uint32_t> images_of(const Images& images, const DataSet& set) {
   if (info.held_out_before > 0)
     fail(ExitCode::usage, "--split ", images.split, ": an earlier version of this program held the ",
          info.held_out_before, " validation images of ", in_quotes(images.checkpoint), " out, in another way");
-  const auto share = [](const std::string& from) { return from == kOwnImages || from == kNoImages ? Portion{} : portion_of(from); };
+  const auto share = [](const std::string& from) {
+    return from == kOwnImages || from == kNoImages ? Portion{} : portion_of(from);
+  };
   Parts parts = divide(set, {.seed = static_cast<uint64_t>(info.seed),
                              .limit = info.limit,
                              .validation = share(info.val_from),
@@ -209,7 +211,8 @@ void add_options(CLI::App& app, EvalFlags& f) {
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
   app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
   app.add_option("--data", f.data, "folder of the images (default: the run's)");
-  app.add_option("--split", f.split, "test | train | val (default: test, or val if the run has no test images)")->check(CLI::IsMember({"test", "train", "val"}));
+  app.add_option("--split", f.split, "test | train | val (default: test, or val if the run has no test images)")
+      ->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =
       app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
           ->check(CLI::Range(int64_t{1}, int64_t{100000}));

@@ -84,7 +84,8 @@ std::vector<std::string> notes_of(const DataSet& set, Split split) {
   if (none == 0) return notes;
   const auto first = static_cast<size_t>(std::ranges::find(counts, 0) - counts.begin());
   notes.push_back(str("no images of the class ", in_quotes(set.class_names()[first]),
-                      none > 1 ? str(" and ", none - 1, " more") : "", " to ", kUses[static_cast<size_t>(split)], " on"));
+                      none > 1 ? str(" and ", none - 1, " more") : "", " to ", kUses[static_cast<size_t>(split)],
+                      " on"));
   return notes;
 }
 

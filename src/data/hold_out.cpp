@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "base/files.h"
 
 namespace ct {
 namespace {
@@ -18,8 +18,7 @@ namespace {
 class Classes {
  public:
   Classes(const DataSet& set, int64_t count, uint64_t seed) : set_(set), images_(static_cast<size_t>(set.classes())) {
-    for (int64_t i = 0; i < count; ++i)
-      images_[static_cast<size_t>(set.label(i))].push_back(static_cast<uint32_t>(i));
+    for (int64_t i = 0; i < count; ++i) images_[static_cast<size_t>(set.label(i))].push_back(static_cast<uint32_t>(i));
     for (size_t c = 0; c < images_.size(); ++c) {
       Random random(seed, Purpose::validation, c);
       for (auto i = static_cast<uint32_t>(images_[c].size()); i > 1; --i)
@@ -52,8 +51,8 @@ class Classes {
     int64_t turn = 0;
     for (size_t c = 0; c < images_.size(); ++c) {
       const auto begin = images_[c].begin() + taken_[c];
-      const auto own = std::stable_partition(
-          begin, images_[c].end(), [&](uint32_t) { return turn++ % portion.folds == portion.fold - 1; });
+      const auto own = std::stable_partition(begin, images_[c].end(),
+                                             [&](uint32_t) { return turn++ % portion.folds == portion.fold - 1; });
       if (own == images_[c].end() && begin != own) refuse(key, to_text(portion), c, "give the class more images");
       part.insert(part.end(), begin, own);
       taken_[c] += own - begin;

@@ -33,8 +33,8 @@ enum class IfAbsent { write, write_later, keep_in_memory };  // for a set that t
 struct LocateOptions {
   // data.train; data.val or the folder of data.validation; that of data.test. Empty: not given
   std::filesystem::path train = {}, val = {}, test = {};
-  bool by_name = false;                        // data.dataset names the kind: its absence is an error
-  std::optional<Split> evaluated = {};         // only this split is read, from --data instead of data.*
+  bool by_name = false;                 // data.dataset names the kind: its absence is an error
+  std::optional<Split> evaluated = {};  // only this split is read, from --data instead of data.*
   IfAbsent if_absent = IfAbsent::write;
   std::function<void()> progress = {};  // called now and then while a set is written
 };

@@ -156,8 +156,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
 }
 
 std::optional<DataSource> find_data(std::string_view dataset, const fs::path& path, const LocateOptions& options) {
-  if (names_split(options))
-    return find_apart(dataset, without_slash(path), options, data_kinds());
+  if (names_split(options)) return find_apart(dataset, without_slash(path), options, data_kinds());
   for (const DataKind& kind : data_kinds()) {
     if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
     if (const auto folder = kind.find(without_slash(path))) return DataSource{.kind = &kind, .folder = *folder};

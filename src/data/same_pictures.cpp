@@ -11,9 +11,9 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/in_order.h"
 #include "base/text.h"
-#include "base/files.h"
 #include "data/image_folder/image_folder_set.h"
 
 namespace ct {

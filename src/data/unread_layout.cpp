@@ -185,8 +185,8 @@ class Layout {
   /// A set that lies otherwise than one that the program reads, here or below.
   std::string set(int levels) const {
     using Look = std::string (Layout::*)() const;
-    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::unasked,
-                            &Layout::classes, &Layout::pictures})
+    for (const Look look :
+         {&Layout::lists, &Layout::splits, &Layout::python, &Layout::unasked, &Layout::classes, &Layout::pictures})
       if (std::string text = (this->*look)(); !text.empty()) return text;
     if (levels == 0) return "";
     return from_folders([&](const std::string& name) {

@@ -252,8 +252,8 @@ std::string RunSummary::best_of_last(const Path& folder, const Evaluation& final
   const std::string last = str("best.bin holds the last weights, ", percent(final.accuracy())),
                     images = str(" of the ", word_of_split(final.split), " images");
   if (best == accuracies.end() || best->second <= final.accuracy()) return str(last, images, ": ", why);
-  return str(last, ": ", why, "; ", moment(best->first, run_.session.steps_per_epoch()), " had ",
-             percent(best->second), images);
+  return str(last, ": ", why, "; ", moment(best->first, run_.session.steps_per_epoch()), " had ", percent(best->second),
+             images);
 }
 
 void RunSummary::print_end(const std::string& weights_sha256, const Path& folder, const Evaluation& final) const {

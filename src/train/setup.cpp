@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/error.h"
 #include "base/cores.h"
+#include "base/error.h"
 #include "base/text.h"
 #include "data/deferred_data_set.h"
 #include "data/description.h"
@@ -312,8 +312,8 @@ std::vector<std::string> notes_of(const Datasets& sets) {
   if (const ImagePart part = sets.testing(); !part.empty()) line += str(", ", part.count(), " test");
   const bool divided = !sets.parts.validation.empty() || !sets.parts.test.empty();
   notes.push_back(divided ? str(line, " (stratified, seed ", sets.held_out.seed, ")") : line);
-  for (const auto& [set, split] : {std::pair{sets.train.get(), Split::train}, {sets.val.get(), Split::val},
-                                   {sets.test.get(), Split::test}})
+  for (const auto& [set, split] :
+       {std::pair{sets.train.get(), Split::train}, {sets.val.get(), Split::val}, {sets.test.get(), Split::test}})
     if (set != nullptr)
       for (std::string& note : notes_of(*set, split)) notes.push_back(std::move(note));
   return notes;

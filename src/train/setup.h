@@ -45,8 +45,8 @@ OpenOptions open_options(const Config& config, const DataKind& kind);
 /// The folders of the splits that the configuration names.
 LocateOptions split_folders(const Config& config);
 
-/// The images of a run: those to train on, those that choose the best weights, and those that judge them. Each part is a
-/// set of its own or a part of the training set. Collective: rank 0 locates the set (and writes the synthetic set, if
+/// The images of a run: those to train on, those that choose the best weights, and those that judge them. Each part is
+/// a set of its own or a part of the training set. Collective: rank 0 locates the set (and writes the synthetic set, if
 /// necessary and allowed by `if_absent`), and all ranks open it.
 struct Datasets {
   DataSource source;

@@ -223,19 +223,28 @@ bool Trainer::evaluate_now(Because because) {
 /// Evaluates the weights of best.bin: the test images, or without them the validation images again. False: ranks agreed
 /// to stop instead.
 bool Trainer::judge_best() {
-  const bool is_last = state_.best_step == state_.step;
-  if (!test_ && is_last) return true;
+  const int64_t step = step_of_best();  // which a finished run's state does not know: it was saved before
+  if (!test_ && step == state_.step) return true;
   bool done = false;
   clock_.aside([&] {
-    if (!is_last) load_best();
-    std::vector<Evaluation> results = evaluate_splits({test_ ? NamedPipeline{&*test_, "test"} : NamedPipeline{&*validation_, "val"}});
+    if (step != state_.step) load_best();
+    std::vector<Evaluation> results =
+        evaluate_splits({test_ ? NamedPipeline{&*test_, "test"} : NamedPipeline{&*validation_, "val"}});
     if (results.empty()) return;
     done = true;
     session_.check_data();
     final_result_ = std::move(results.front());
-    if (test_) report(*final_result_, state_.best_step);
+    if (test_) report(*final_result_, step);
   });
   return done;
+}
+
+int64_t Trainer::step_of_best() {
+  int64_t step = 0;
+  run_on_all_ranks(comm_, [&] {
+    step = info_of(SafetensorsFile(Path(config_.output) / kBestFile, SafetensorsFile::Check::header)).step;
+  });
+  return step;
 }
 
 /// Training has ended: its last weights are saved, and those of best.bin take their place.
@@ -258,8 +267,7 @@ void Trainer::report(const Evaluation& e, int64_t step) {
   record.update(e.to_json(session_.classes() > 5));
   if (evaluates_average(config_)) record["weights"] = "ema";
   log_.record(record);
-  log_.note(
-      fmt::format("step {}: {} accuracy {:.2f} %, loss {:.4f}", step, e.split, 100 * e.accuracy(), e.loss));
+  log_.note(fmt::format("step {}: {} accuracy {:.2f} %, loss {:.4f}", step, e.split, 100 * e.accuracy(), e.loss));
   if (e.left_out > 0) log_.note(left_out_line(e));
   if (!std::isfinite(e.loss))
     log_.warn(str("the weights of step ", step, " give no finite loss on the ", e.split, " split"));

@@ -57,6 +57,7 @@ class Trainer {
   std::vector<Evaluation> evaluate_each(const std::vector<NamedPipeline>& splits);
   std::vector<Evaluation> evaluate_splits(const std::vector<NamedPipeline>& splits);
   bool judge_best();
+  int64_t step_of_best();
   void load_best();
   void report(const Evaluation& e, int64_t step);
   void count_replaced();
@@ -86,7 +87,8 @@ class Trainer {
   std::optional<ModelSelection> selection_;
   std::optional<StopVote> stop_vote_;
 
-  std::optional<Evaluation> final_result_;  // the latest one of the test images, or without them of the validation images
+  std::optional<Evaluation>
+      final_result_;  // the latest one of the test images, or without them of the validation images
   int64_t evaluated_step_ = -1;
   int64_t replaced_before_ = 0,
           replaced_told_ = 0;  // RunState::replaced at the start of this process and at the latest report

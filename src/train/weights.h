@@ -81,10 +81,10 @@ struct WeightsInfo {
   Model model;
   std::vector<double> mean, std;
   std::vector<std::string> class_names;
-  std::string dataset, data_path;    // kind ("CIFAR-10", "synthetic-10") and data.path
+  std::string dataset, data_path;               // kind ("CIFAR-10", "synthetic-10") and data.path
   std::string data_train, data_val, data_test;  // the folders of splits, if given
-  SampleShape sample;                // the network's input; empty: unknown
-  int64_t size = 0, resize = 0;      // data.size and data.resize of pictures; 0: images have their size
+  SampleShape sample;                           // the network's input; empty: unknown
+  int64_t size = 0, resize = 0;                 // data.size and data.resize of pictures; 0: images have their size
   int64_t step = 0, epoch = 0;
   int64_t seed = 0, limit = 0;  // with the shares below, they determine which training images were held out
   // Where the validation and the test images come from: kOwnImages, kNoImages, or a share of the training set ("20%").

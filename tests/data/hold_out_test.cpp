@@ -45,8 +45,11 @@ std::string error_of(const DataSet& set, const HoldOut& how) {
 
 TEST(Portion, IsANumberAPercentageAFoldOrAFolder) {
   using Unit = Portion::Unit;
-  for (const auto& [text, unit] : {std::pair{"8", Unit::images}, {"20%", Unit::percent}, {"2/5", Unit::fold},
-                                   {"pets/val", Unit::folder}, {"20 pictures", Unit::folder}}) {
+  for (const auto& [text, unit] : {std::pair{"8", Unit::images},
+                                   {"20%", Unit::percent},
+                                   {"2/5", Unit::fold},
+                                   {"pets/val", Unit::folder},
+                                   {"20 pictures", Unit::folder}}) {
     EXPECT_EQ(portion_of(text).unit, unit) << text;
     EXPECT_EQ(to_text(portion_of(text)), text);
     EXPECT_EQ(fault_of(portion_of(text)), "") << text;

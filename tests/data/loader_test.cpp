@@ -5,9 +5,9 @@
 #include <atomic>
 #include <chrono>
 
+#include "data/hold_out.h"
 #include "data/made_up_set.h"
 #include "data/pipeline.h"
-#include "data/hold_out.h"
 
 namespace ct {
 namespace {
@@ -124,8 +124,7 @@ TEST(Loader, AnErrorComesWhereItsSampleIsTaken) {
   const MadeUpSet set(kShape, 2, 40, [](int64_t i) {
     if (i == 13) fail(ExitCode::data, "images/13.jpeg: cut short");
   });
-  Pipeline pipeline(set, whole(&set).images,
-                    {.shuffle = false, .train_batch = 4, .micro_batch = 4, .workers = 3});
+  Pipeline pipeline(set, whole(&set).images, {.shuffle = false, .train_batch = 4, .micro_batch = 4, .workers = 3});
   Batch batch(4);
   for (int64_t step = 0; step < 3; ++step) pipeline.fill(0, step, 0, batch.to());
   try {
@@ -142,8 +141,7 @@ TEST(Loader, AnErrorComesWhereItsSampleIsTaken) {
 TEST(Loader, SamplesThatArriveAreASignOfLife) {
   const MadeUpSet set(kShape, 2, 40, [](int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
   int arrived = 0;
-  Pipeline pipeline(set, whole(&set).images,
-                    {.train_batch = 8, .micro_batch = 8, .arrived = [&] { ++arrived; }});
+  Pipeline pipeline(set, whole(&set).images, {.train_batch = 8, .micro_batch = 8, .arrived = [&] { ++arrived; }});
   Batch batch(8);
   pipeline.fill(0, 0, 0, batch.to());
   EXPECT_GE(arrived, 4);  // not only once for all

@@ -1,11 +1,11 @@
 #include "data/pipeline.h"
-#include "data/hold_out.h"
 
 #include <numeric>
 
 #include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
 #include "data/description.h"
+#include "data/hold_out.h"
 
 namespace ct {
 namespace {
@@ -59,7 +59,8 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
 
 TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
   const CifarSet set = small_set(100);
-  Pipeline pipeline(set, divide(set, {.seed = 5, .validation = {.amount = 10}}).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
+  Pipeline pipeline(set, divide(set, {.seed = 5, .validation = {.amount = 10}}).training,
+                    {.seed = 5, .train_batch = 12, .micro_batch = 4});
   std::vector<uint8_t> step;
   for (int k = 0; k < 3; ++k) {
     PipelineBatch batch(4);

@@ -46,7 +46,8 @@ int train(const Run& run, Supervision* supervision = nullptr) {
           "\ntrain: {eval_batch_size: 4, eval_interval: 100, best: {split: test}", run.more.empty() ? "" : ", ",
           run.more, "}\noptimizer: {type: SGD, params: {lr: 0.01, momentum: 0.9}}\nsteps_per_print: 2\n",
           "data: {dataset: synthetic, path: ", Path(run.output).parent_path().string(),
-          ", limit: 48, validation: ", run.held_out, ", augment: [flip, random_resized_crop, color_jitter, random_crop, {mixup: {p: "
+          ", limit: 48, validation: ", run.held_out,
+          ", augment: [flip, random_resized_crop, color_jitter, random_crop, {mixup: {p: "
           "0.5}}, cutmix]",
           run.data.empty() ? "" : ", ", run.data, "}\n"),
       "test.yaml");
@@ -80,7 +81,8 @@ TEST_F(DataShapes, TrainSaveResumeAndEvaluateToTheSameBits) {
     const std::string whole = folder(name), parts = folder(name + "-parts");
     const int held_out = classes == 7 ? 5 : 0;
     const auto run = [&](const std::string& output, const std::string& more, int ranks) {
-      return train({.model = "linear", .open = open, .output = output, .more = more, .ranks = ranks, .held_out = held_out});
+      return train(
+          {.model = "linear", .open = open, .output = output, .more = more, .ranks = ranks, .held_out = held_out});
     };
     ASSERT_EQ(run(whole, "max_steps: 15, epochs: 3", 1), 0);  // 5 or 6 steps an epoch
     ASSERT_EQ(run(parts, "epochs: 3, max_steps: 7", 2), 0);

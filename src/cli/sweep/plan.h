@@ -34,8 +34,8 @@ struct SweepRun {
   std::vector<ConfigOverride> overrides() const;
 };
 
-/// All runs in the order of the options: seeds change fastest, then folds, then the last grid. Error(usage) for malformed words;
-/// keys and values are checked when the configurations are loaded.
+/// All runs in the order of the options: seeds change fastest, then folds, then the last grid. Error(usage) for
+/// malformed words; keys and values are checked when the configurations are loaded.
 std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed);
 
 }  // namespace ct

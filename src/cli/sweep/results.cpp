@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "base/crc32c.h"
@@ -143,16 +143,15 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers) {
 std::string best_by_validation(const std::vector<SweepOutcome>& outcomes) {
   const std::vector<SweepGroup> groups = groups_of(outcomes);
   const auto mean = [](const SweepGroup& group) { return mean_and_deviation(group.accuracies()).mean; };
-  const bool all = std::ranges::all_of(
-      outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
+  const bool all = std::ranges::all_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
   if (!all || groups.size() < 2) return "";
   const auto best = std::ranges::max_element(groups, {}, mean);
   return fmt::format("the best by its validation images: {}, {:.2f} %", best->text, mean(*best));
 }
 
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {
-  const bool validated = std::ranges::any_of(
-      outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
+  const bool validated =
+      std::ranges::any_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
   std::vector<std::vector<std::string>> rows = {
       {"settings", "runs", validated ? "validation %" : "accuracy %", "loss", "seconds"}};
   if (validated) rows.front().insert(rows.front().begin() + 3, "test %");

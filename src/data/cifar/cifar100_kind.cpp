@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kTest = 10000, kAll = 60000;
 
 std::string how_to_get(const fs::path& path) {
-  return str("download cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ",
-             path.string(), "/");
+  return str("download cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ", path.string(),
+             "/");
 }
 
 std::optional<fs::path> find(const fs::path& path) {

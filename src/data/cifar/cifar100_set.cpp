@@ -20,10 +20,10 @@ constexpr uint64_t kLongestList = 1 << 16;
 size_t class_count(Labels labels) { return labels == Labels::fine ? 100 : 20; }
 
 std::vector<std::string> names_in(const fs::path& folder, Labels labels, bool python) {
-  const fs::path path =
-      folder / (python ? "meta" : labels == Labels::fine ? "fine_label_names.txt" : "coarse_label_names.txt");
-  if (!is_there(path, ExitCode::data))
-    fail(ExitCode::data, path.string(), ": no such file; ", cifar100_remedy());
+  const fs::path path = folder / (python                   ? "meta"
+                                  : labels == Labels::fine ? "fine_label_names.txt"
+                                                           : "coarse_label_names.txt");
+  if (!is_there(path, ExitCode::data)) fail(ExitCode::data, path.string(), ": no such file; ", cifar100_remedy());
   const std::string text = read_file(path, kLongestList, MappedFile::Links::follow, ExitCode::data);
   std::vector<std::string> names;
   try {
@@ -86,7 +86,8 @@ Cifar100Set::Cifar100Set(const fs::path& folder, Split split, Labels labels, OnC
 void Cifar100Set::read_records(Labels labels, OnCorrupt on_corrupt) {
   const size_t bytes = file_.bytes().size();
   if (bytes == 0 || bytes % kRecord100 != 0)
-    fail_file(bytes == 0 ? "empty" : str("truncated: ", bytes, " bytes are not a whole number of records of ", kRecord100));
+    fail_file(bytes == 0 ? "empty"
+                         : str("truncated: ", bytes, " bytes are not a whole number of records of ", kRecord100));
   const auto* const data = reinterpret_cast<const uint8_t*>(file_.bytes().data());
   for (size_t at = 0; at < bytes; at += kRecord100) add(data[at + (labels == Labels::fine)], data + at + 2, on_corrupt);
 }

@@ -63,8 +63,7 @@ std::string how_to_get(const fs::path& path) {
 }
 
 std::optional<fs::path> find(const fs::path& path) {
-  const bool divided =
-      is_folder(path / kTrainName, ExitCode::data) && !(val_in(path).empty() && test_in(path).empty());
+  const bool divided = is_folder(path / kTrainName, ExitCode::data) && !(val_in(path).empty() && test_in(path).empty());
   return divided || holds_classes(path) ? std::optional(path) : std::nullopt;
 }
 
@@ -196,8 +195,7 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
       auto opened = std::make_unique<ImageFolderSet>(place, opening);
       const ImageFolderSet& set = *opened;
       const size_t whole = reports.size();
-      reports.push_back(
-          {.path = place, .records = set.count(), .notes = notes_of(set, split)});
+      reports.push_back({.path = place, .records = set.count(), .notes = notes_of(set, split)});
       if (std::string same = train ? same_images(*train, set, split) : ""; !same.empty())
         reports.back().notes.push_back("warning: " + same);
       in_order(

@@ -309,8 +309,7 @@ void read_field(const ConfigField& field, const Node& node) {
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
           [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
           [&](std::vector<std::string>* v) { *v = checked_words(field, node); },
-          [&](Portion* v) { *v = checked_portion(field, node); },
-          [&](Compat* v) { *v = checked_compat(field, node); },
+          [&](Portion* v) { *v = checked_portion(field, node); }, [&](Compat* v) { *v = checked_compat(field, node); },
           [&](std::vector<AugmentStep>* v) {
             if (node.kind != Kind::list) wrong_type(field, node, "a list of steps");
             constexpr size_t kMost = 32;

@@ -5,11 +5,11 @@
 
 #include "data/data_fixture.h"
 #include "data/description.h"
+#include "data/hold_out.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/locate.h"
 #include "data/pictures/made_up_pictures.h"
 #include "data/pipeline.h"
-#include "data/hold_out.h"
 
 namespace ct {
 namespace {
