@@ -188,6 +188,7 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
   for (const Split split : {Split::train, Split::val, Split::test}) {
     const fs::path& place = folders.of(split);
     if (place.empty()) continue;
+    const Split use = split == Split::val && folders.test.empty() ? Split::test : split;
     try {
       ImageFolderOptions opening{
           .pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()};
@@ -195,8 +196,8 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
       auto opened = std::make_unique<ImageFolderSet>(place, opening);
       const ImageFolderSet& set = *opened;
       const size_t whole = reports.size();
-      reports.push_back({.path = place, .records = set.count(), .notes = notes_of(set, split)});
-      if (std::string same = train ? same_images(*train, set, split) : ""; !same.empty())
+      reports.push_back({.path = place, .records = set.count(), .notes = notes_of(set, use)});
+      if (std::string same = train ? same_images(*train, set, use) : ""; !same.empty())
         reports.back().notes.push_back("warning: " + same);
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
