@@ -227,12 +227,14 @@ bool Trainer::judge_best() {
   if (!test_ && step == state_.step) return true;
   bool done = false;
   clock_.aside([&] {
+    const Traffic before = session_.collectives().traffic(TrafficKind::training);
     if (step != state_.step) load_best();
     std::vector<Evaluation> results =
         evaluate_splits({test_ ? NamedPipeline{&*test_, "test"} : NamedPipeline{&*validation_, "val"}});
     if (results.empty()) return;
     done = true;
     session_.check_data();
+    uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     final_result_ = std::move(results.front());
     if (test_) report(*final_result_, step);
   });

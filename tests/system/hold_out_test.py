@@ -45,6 +45,7 @@ def evaluate(output, *words):
 @functools.lru_cache(None)
 def pets():
     data = classes("pets and more", cat=14, dog=26)
+    picture(os.path.join(data, "loose.png"), 1, 1)
     for name in (".DS_Store", "Thumbs.db", "notes.txt", "cat/._p 0.png", "cat/Thumbs.db"):
         with open(os.path.join(data, name), "wb") as file:
             file.write(b"This is no picture.")
@@ -57,6 +58,7 @@ def a_folder_of_classes_is_divided_by_the_seed():
     done = own(pets(), output)
     expect_equal(done.returncode, DONE, done.stderr)
     expect("2 classes: cat 14, dog 26; 32 train, 8 validation (stratified, seed 42)\n" in done.stderr, done.stderr)
+    expect("1 picture in no folder of a class is left out, such as '%s/loose.png'" % pets() in done.stderr, done.stderr)
     expect("configs/finetune.yaml\n" in done.stderr and "warning: " not in done.stderr, done.stderr)
     expect_equal(snapshot(pets()), before, "pictures were written")
     losses = {r["step"]: r["loss"] for r in evaluations(output, "val")}
