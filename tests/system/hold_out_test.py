@@ -67,6 +67,9 @@ def a_folder_of_classes_is_divided_by_the_seed():
     expect_equal(end["best"]["value"], min(losses.values()))
     expect("; these images chose the weights, so the figure is optimistic: data.test holds out" in done.stderr, done.stderr)
     expect("of the network on the 8 val images" in done.stdout, done.stdout)
+    files = {name: digest for name, digest in snapshot(output).items() if name != ".lock"}
+    expect("the run is finished" in own(pets(), output).stderr)
+    expect_equal({name: digest for name, digest in snapshot(output).items() if name != ".lock"}, files)
     # The same images again, and the others.
     found = evaluate(output)
     expect_equal((found["split"], found["images"], found["loss"]), ("val", 8, end["best"]["value"]))
