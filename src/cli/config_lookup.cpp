@@ -1,12 +1,14 @@
 #include "cli/config_lookup.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/paths.h"
 #include "cli/foreign.h"
+#include "cli/own_pictures.h"
 #include "comm/detect_launch.h"
 #include "train/config/foreign.h"
 
@@ -45,7 +47,7 @@ std::vector<fs::path> config_folders() {
   return folders;
 }
 
-constexpr const char* kEachRank = "each rank";
+constexpr const char *kEachRank = "each rank", *kDataKey = "data.path";
 
 bool is_pipe(const fs::path& file) {
   std::error_code error;
@@ -122,6 +124,10 @@ void add_config_options(CLI::App& app, ConfigWords& words, const std::string& co
   app.add_option(config, words.config,
                  "a YAML or DeepSpeed JSON file, looked up as given, then in configs/; default: default.yaml");
   add_foreign_files(app, words);
+  add_key_option(
+      app, words, "--data", kDataKey,
+      "the folder of the images (data.path); without --config, folders of pictures are trained by finetune.yaml");
+  add_key_option(app, words, "--model", "model.name", "the network (model.name)");
   app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
       ->allow_extra_args(false);
 }
@@ -150,10 +156,17 @@ void require_files_for_ranks(const std::vector<std::string>& words) {
     if (is_pipe(file)) refuse_pipe(file, kEachRank);
 }
 
-ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings) {
+ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings,
+                             const decltype(ConfigSources::flags)& flags, const std::string& pretrained) {
   const JobEnvironment job = enter_job(words.env, warnings);
-  ConfigSources sources{.begins_with_default = !words.config && job.config.empty(), .sets = words.sets};
-  sources.files = {locate_config(words.config.value_or(job.config.empty() ? "default.yaml" : job.config))};
+  const bool is_named = words.config || !job.config.empty();
+  const auto data = std::ranges::find(words.overrides, kDataKey, &ConfigOverride::key);
+  const bool own_pictures = !is_named && !words.overlay && job.overlay.empty() && data != words.overrides.end() &&
+                            holds_own_pictures(data->value);
+  ConfigSources sources{.begins_with_default = !is_named && !own_pictures, .flags = flags, .sets = words.sets};
+  sources.files = {locate_config(!job.config.empty() && !words.config ? job.config
+                                 : own_pictures                       ? kOwnPicturesConfig
+                                                                      : words.config.value_or("default.yaml"))};
   if (words.overlay == "")
     fail(ExitCode::usage, kOverlayOption, " is empty: DeepSpeed requires ", kOverlayOption,
          " to specify configuration file");
@@ -161,6 +174,7 @@ ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>*
     sources.files.push_back(locate_config(overlay, kOverlayOption));
   if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
   sources.overrides.insert(sources.overrides.end(), words.overrides.begin(), words.overrides.end());
+  if (own_pictures) sources.fitted = fitted_to_pictures(sources, pretrained);
   return sources;
 }
 
@@ -168,7 +182,8 @@ std::vector<std::string> train_words(const ConfigSources& sources) {
   std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
   const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
   if (sources.files.size() > 1) add(kOverlayOption, word_of_config(sources.files[1]));
-  for (const ConfigOverride& override : sources.overrides) add("--set", override.key + "=" + override.value);
+  for (const auto& overrides : {sources.fitted, sources.overrides})
+    for (const ConfigOverride& override : overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sources.sets) add("--set", set);
   return words;
 }

@@ -43,8 +43,8 @@ struct ConfigWords {
   std::vector<std::string> sets;
   std::vector<ConfigOverride> overrides;
 };
-/// Adds --config, the options of add_foreign_files(), and --set. `config` is the option's name, for verbs that also
-/// accept a positional argument.
+/// Adds --config, --data, --model, the options of add_foreign_files(), and --set. `config` is the option's name, for
+/// verbs that also accept a positional argument.
 void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config = "--config");
 /// Adds an option that sets a key.
 CLI::Option* add_key_option(CLI::App& app, ConfigWords& words, const char* option, const char* key, const char* text);
@@ -54,8 +54,10 @@ void add_device_options(CLI::App& app, ConfigWords& words);
 /// Throws for pipes among the files in a rank's words, because launchers do not pass pipes on.
 void require_files_for_ranks(const std::vector<std::string>& words);
 
-/// The files: those of options, otherwise those of the job's file, otherwise default.yaml.
-ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings);
+/// The files: those of options, otherwise those of the job's file, otherwise finetune.yaml if --data names a folder of
+/// pictures, otherwise default.yaml. `flags`: ConfigSources::flags; `pretrained`: weights to start from, or empty.
+ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings,
+                             const decltype(ConfigSources::flags)& flags = {}, const std::string& pretrained = "");
 
 /// The words of a `train` command with the same files and settings.
 std::vector<std::string> train_words(const ConfigSources& sources);

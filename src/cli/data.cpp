@@ -125,15 +125,20 @@ int info(const Words& words) {
   // Of pictures, damage shows when they are decoded: `data verify` does that.
   const OpenOptions opening{.on_corrupt = source.kind->pictures ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
   const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
-  const auto train = open(Split::train), test = open(Split::test);
+  const bool divided = has_split(source, Split::test) || has_split(source, Split::val);
+  const auto train = open(Split::train), test = divided ? open(Split::test) : nullptr;
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%s to train on, %ld to test on, %ldx%ld, %s, %d classes\n", train->name().c_str(),
-              source.folder.c_str(), counted(train->count(), "image").c_str(), test->count(), width, height,
+  std::printf("%s in %s\n%s to train on, %s, %ldx%ld, %s, %d classes\n", train->name().c_str(), source.folder.c_str(),
+              counted(train->count(), "image").c_str(),
+              test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
               counted(channels, "channel").c_str(), train->classes());
-  for (const std::string& line : notes_of(*train, *test)) std::printf("%s\n", line.c_str());
-  warn(same_images(*train, *test));
+  for (const auto& [set, split] : {std::pair{train.get(), Split::train}, {test.get(), Split::test}})
+    if (set != nullptr)
+      for (const std::string& line : notes_of(*set, split)) std::printf("%s\n", line.c_str());
+  if (test) warn(same_images(*train, *test, Split::test));
   std::printf("\n");
-  const auto train_counts = class_counts(*train), test_counts = class_counts(*test);
+  const auto train_counts = class_counts(*train);
+  const auto test_counts = test ? class_counts(*test) : std::vector<int64_t>(train_counts.size());
   std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");
   for (size_t c = 0; c < train_counts.size(); ++c)
     std::printf("%5zu  %-16s  %6ld  %6ld\n", c, train->class_names()[c].c_str(), train_counts[c], test_counts[c]);

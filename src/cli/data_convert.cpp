@@ -74,8 +74,9 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
   if (!source) fail_nothing_there(from);
   console.note(str(source->what, " in ", source->folder.string(), ": ", source->train->count(), " + ",
                    source->test->count(), " pictures on ", counted(options.threads, "thread")));
-  for (const std::string& line : notes_of(*source->train, *source->test)) console.note(line);
-  warn(same_images(*source->train, *source->test));
+  for (const auto& [set, split] : {std::pair{source->train.get(), Split::train}, {source->test.get(), Split::test}})
+    for (const std::string& line : notes_of(*set, split)) console.note(line);
+  warn(same_images(*source->train, *source->test, Split::test));
   options.root = source->folder;
   options.progress = [&](int64_t done, int64_t of) {
     console.advance([&] { return str("packing picture ", done, "/", of); });

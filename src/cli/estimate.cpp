@@ -26,8 +26,7 @@ namespace {
 
 /// What is known of the data set without reading it, and a note for people.
 std::pair<DataSize, std::string> data_set_size(const Config& config) {
-  const auto found =
-      find_data(config.data.dataset, config.data.path, {.train = config.data.train, .val = config.data.val});
+  const auto found = find_data(config.data.dataset, config.data.path, split_folders(config));
   const DataKind* named = find_kind(config.data.dataset);
   const DataKind& kind = found ? *found->kind : named != nullptr ? *named : data_kinds().back();
   const OpenOptions options = open_options(config, kind);

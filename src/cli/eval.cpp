@@ -19,6 +19,7 @@
 #include "cli/trained_network.h"
 #include "cli/verbs.h"
 #include "data/description.h"
+#include "data/hold_out.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/unread_layout.h"
 #include "metrics/console.h"
@@ -29,15 +30,6 @@
 
 namespace ct {
 namespace {
-
-/// The images of a split, in file order: of the training files, train is what the run trained on and val the rest.
-std::vector<uint32_t> images_of(const std::string& split, const DataSet& set, const WeightsInfo& info) {
-  if (split == "test") return permutation(0, 0, static_cast<uint32_t>(set.count()), /*shuffle=*/false);
-  if (split == "val" && info.validation == 0)
-    fail(ExitCode::usage, "--split val: the run has no validation images (data.validation: 0); use test or train");
-  HoldOut parts = training_parts(static_cast<uint64_t>(info.seed), set.count(), info.limit, info.validation);
-  return split == "val" ? std::move(parts.validation) : std::move(parts.training);
-}
 
 const DataKind* kind_of_run(const std::string& checkpoint, const WeightsInfo& info) {
   const DataKind* const kind = find_kind(info.dataset);
@@ -67,18 +59,59 @@ struct Images {
   OnCorrupt on_corrupt;
 };
 
-Split part_of(const Images& images) { return images.split == "test" ? Split::test : Split::train; }
+/// Where the images of a split come from: kOwnImages, kNoImages or a share of the training set.
+const std::string& origin_of(const Images& images) {
+  static const std::string kOwn(kOwnImages);
+  if (images.split == "train") return kOwn;
+  if (images.split == "val") return images.info.val_from;
+  return images.recorded ? images.info.test_from : kOwn;
+}
+
+bool is_share(const Images& images) { return portion_of(origin_of(images)).is_share(); }
+
+Split part_of(const Images& images) {
+  return images.split == "train" || is_share(images) ? Split::train : images.split == "val" ? Split::val : Split::test;
+}
+
+/// The images of the run's split, in file order.
+std::vector<uint32_t> images_of(const Images& images, const DataSet& set) {
+  const WeightsInfo& info = images.info;
+  if (part_of(images) != Split::train) return whole(&set).images;
+  if (info.held_out_before > 0)
+    fail(ExitCode::usage, "--split ", images.split, ": an earlier version of this program held the ",
+         info.held_out_before, " validation images of ", in_quotes(images.checkpoint), " out, in another way");
+  const auto share = [](const std::string& from) {
+    return from == kOwnImages || from == kNoImages ? Portion{} : portion_of(from);
+  };
+  Parts parts = divide(set, {.seed = static_cast<uint64_t>(info.seed),
+                             .limit = info.limit,
+                             .validation = share(info.val_from),
+                             .test = share(info.test_from)});
+  return images.split == "val" ? parts.validation : images.split == "test" ? parts.test : parts.training;
+}
+
+/// Refuses a split that the run did not have.
+void require_split(const Images& images) {
+  if (origin_of(images) != kNoImages) return;
+  if (images.split == "test")
+    fail(ExitCode::usage, "--split test: the run has no test images; use val, or give others with --data DIR");
+  fail(ExitCode::usage, "--split ", images.split,
+       ": the run has no validation images (data.validation: 0); use test or train");
+}
 
 /// Where to look: of a folder of pictures --data may be the part itself, with the folders of the classes.
 LocateOptions places(const Images& images, const DataKind& kind) {
   const WeightsInfo& info = images.info;
   // Looking at weights makes no folders.
   LocateOptions where{.evaluated = part_of(images), .if_absent = IfAbsent::keep_in_memory};
-  if (images.path == info.data_path) where.train = info.data_train, where.val = info.data_val;
-  const auto holds_class = [&](const std::string& name) { return is_folder(Path(images.path) / name, ExitCode::data); };
-  if (!images.recorded && kind.holds_split && !kind.find(images.path) &&
-      (std::ranges::any_of(info.class_names, holds_class) || is_one_split(images.path)))
-    (images.split == "test" ? where.val : where.train) = images.path;
+  if (images.path == info.data_path)
+    where.train = info.data_train, where.val = info.data_val, where.test = info.data_test;
+  const auto holds = [&](const std::string& name) { return is_folder(Path(images.path) / name, ExitCode::data); };
+  if (!images.recorded && kind.holds_split && !holds("train") &&
+      (std::ranges::any_of(info.class_names, holds) || is_one_split(images.path)))
+    (part_of(images) == Split::test  ? where.test
+     : part_of(images) == Split::val ? where.val
+                                     : where.train) = images.path;
   return where;
 }
 
@@ -100,7 +133,7 @@ void require_same_classes(const Images& images, const DataSet& set, bool picture
 
 std::unique_ptr<DataSet> open_images(const Images& images, Console& console) {
   const auto& [checkpoint, info, path, recorded, split, on_corrupt] = images;
-  OpenOptions options{.on_corrupt = on_corrupt, .threads = 0, .classes = info.class_names};
+  OpenOptions options{.on_corrupt = on_corrupt, .labels = info.labels, .threads = 0, .classes = info.class_names};
   if (info.size > 0) {
     options.pictures.size = static_cast<int>(info.size);
     options.pictures.resize = static_cast<int>(info.resize);
@@ -162,7 +195,7 @@ void print_json(const Evaluation& result, const WeightsInfo& info, WeightSet set
 
 struct EvalFlags {
   std::string checkpoint, config, env;
-  std::string data, split = "test";        // data: empty: the run's
+  std::string data, split;                 // empty: the run's; test, or without such images val
   int64_t batch_size = 0, max_images = 0;  // 0: the run's; all
   std::string on_corrupt;                  // empty: as the run did
   std::string confusion, predictions;      // files; empty: none
@@ -177,7 +210,8 @@ void add_options(CLI::App& app, EvalFlags& f) {
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)");
   app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
   app.add_option("--data", f.data, "folder of the images (default: the run's)");
-  app.add_option("--split", f.split, "test | train | val")->check(CLI::IsMember({"test", "train", "val"}));
+  app.add_option("--split", f.split, "test | train | val (default: test, or val if the run has no test images)")
+      ->check(CLI::IsMember({"test", "train", "val"}));
   f.batch_size_given =
       app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
           ->check(CLI::Range(int64_t{1}, int64_t{100000}));
@@ -220,10 +254,11 @@ void take_files(EvalFlags& f, NetworkOptions& network, Console& console) {
 /// Fits the temperature on the images that the run held out, of the set that `images` names.
 Temperature fitted(TrainedNetwork& network, Images images, Console& console) {
   images.split = "val";
+  require_split(images);
   const auto set = open_images(images, console);
   LabelledLogits answers;
   const Evaluation result =
-      network.evaluate(*set, images_of(images.split, *set, images.info), images.split,
+      network.evaluate(*set, images_of(images, *set), images.split,
                        {.answered = [&](int64_t, int32_t label, std::span<const float> logits) {
                          answers.labels.push_back(label);
                          answers.logits.insert(answers.logits.end(), logits.begin(), logits.end());
@@ -256,22 +291,24 @@ int verb_eval(const Words& words) {
     require_replaceable_table(f.predictions, AnswerReport::kPredictionsHeader, "--predictions");
   TrainedNetwork network(f.checkpoint, options, console);
   const WeightsInfo& info = network.info();
-  if (f.temperature && info.validation == 0)
+  if (f.temperature && info.val_from == kNoImages)
     fail(ExitCode::usage, "--temperature is fitted on validation images, and the run of ", in_quotes(f.checkpoint),
          " held none out (data.validation: 0): train with data.validation, or leave --temperature out");
   const bool recorded = f.data.empty();
+  if (f.split.empty()) f.split = recorded && info.test_from == kNoImages ? "val" : "test";
   if (recorded)
     f.data = info.data_path;
   else
     require_named_folder(f.data, info.dataset);
   const Images wanted_images{f.checkpoint, info, f.data, recorded, f.split, of_word(f.on_corrupt, info.on_corrupt)};
+  require_split(wanted_images);
   const auto images = open_images(wanted_images, console);
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
-  if (recorded && f.split == "test" && images->count() + now_skipped != info.test_images)
+  if (recorded && part_of(wanted_images) == Split::test && images->count() + now_skipped != info.test_images)
     fail(ExitCode::data, f.data, ": ", counted(images->count(), "test image"), ", where the run had ", info.test_images,
          "; restore the set, or give the folder of other images with --data DIR");
 
-  std::vector<uint32_t> chosen = images_of(f.split, *images, info);
+  std::vector<uint32_t> chosen = images_of(wanted_images, *images);
   if (f.max_images > 0) chosen.resize(std::min(chosen.size(), static_cast<size_t>(f.max_images)));
   const bool as_the_run = f.batch_size == 0 && f.max_images == 0;
   const int64_t wanted = f.batch_size > 0 ? f.batch_size : info.eval_batch;

@@ -94,10 +94,14 @@ class NamedSets {
                              : of_run             ? info_.data_path
                                                   : std::string(kShippedFolder);
     LocateOptions where{.evaluated = split, .if_absent = IfAbsent::keep_in_memory};
-    if (of_run && path == info_.data_path) where.train = info_.data_train, where.val = info_.data_val;
-    return kind.open(
-        locate_data(kind.key, path, where), split,
-        {.on_corrupt = info_.on_corrupt, .threads = 0, .pictures = transform_, .classes = info_.class_names});
+    if (of_run && path == info_.data_path)
+      where.train = info_.data_train, where.val = info_.data_val, where.test = info_.data_test;
+    return kind.open(locate_data(kind.key, path, where), split,
+                     {.on_corrupt = info_.on_corrupt,
+                      .labels = info_.labels,
+                      .threads = 0,
+                      .pictures = transform_,
+                      .classes = info_.class_names});
   }
 
   const PredictFlags& flags_;

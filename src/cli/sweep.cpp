@@ -44,6 +44,10 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->allow_extra_args(false);
   app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
       ->allow_extra_args(false);
+  app.add_option("--folds", f.words.folds,
+                 "cross validation: trains K times, and each time another of K equal parts of the training images, "
+                 "with the classes in proportion, validates (data.validation)")
+      ->check(CLI::Range(2, 100));
   app.add_option("--repeats", f.words.repeats, "number of seeds for each combination, from the configuration's seed on")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

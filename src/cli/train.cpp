@@ -140,8 +140,8 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
               printable(data.source.note).c_str());
-  for (const std::string& line : notes_of(*data.train, *data.test)) std::printf("%s\n", line.c_str());
-  warn(same_images(*data.train, *data.test));
+  for (const std::string& line : notes_of(data)) std::printf("%s\n", printable(line).c_str());
+  for (const std::string& line : warnings_of(data)) warn(line);
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps per epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
@@ -299,8 +299,7 @@ int verb_train(const Words& words) {
                        .init_options = init,
                        .listeners = foreign_listeners()};
   const Path caller = std::filesystem::current_path();
-  ConfigSources sources = locate_configs(f.files, &options.warnings);
-  sources.flags = foreign;
+  ConfigSources sources = locate_configs(f.files, &options.warnings, foreign, options.init);
   for (const auto& file : sources.files)
     options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
   if (!f.lr.empty()) set_lr(sources, f.lr);

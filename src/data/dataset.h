@@ -13,9 +13,13 @@
 
 namespace ct {
 
-enum class Split { train, test };
+/// `val` is of sets that have images for the choice of weights apart from the test images (DataKind::has).
+enum class Split { train, test, val };
 enum class OnCorrupt : uint8_t { error, skip };  // the reaction to a damaged image
 constexpr auto words_of(OnCorrupt) { return std::to_array<std::string_view>({"error", "skip"}); }
+/// Which labels of a set that has two kinds, such as CIFAR-100, are its classes.
+enum class Labels : uint8_t { fine, coarse };
+constexpr auto words_of(Labels) { return std::to_array<std::string_view>({"fine", "coarse"}); }
 /// The advice in errors about damaged images.
 inline constexpr std::string_view kSkipDamaged = "set data.on_corrupt to skip (eval, data convert: --on-corrupt skip)";
 

@@ -1,9 +1,11 @@
 #include "data/description.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/files.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -62,29 +64,37 @@ std::vector<int64_t> class_counts(const DataSet& set) {
   return counts;
 }
 
+std::string class_line(const DataSet& set) {
+  constexpr size_t kNamed = 8;
+  const std::vector<int64_t> counts = class_counts(set);
+  std::string text = str(counts.size(), " classes");
+  if (counts.size() <= kNamed) {
+    for (size_t c = 0; c < counts.size(); ++c) text += str(c == 0 ? ": " : ", ", set.class_names()[c], " ", counts[c]);
+    return text;
+  }
+  const auto [least, most] = std::ranges::minmax(counts);
+  return text + (least == most ? str(" of ", counted(most, "image")) : str(" of ", least, " to ", most, " images"));
+}
+
 std::vector<std::string> notes_of(const DataSet& set, Split split) {
+  static constexpr std::array kUses = {"train", "test", "validate"};
   std::vector<std::string> notes = set.notes();
   const std::vector<int64_t> counts = class_counts(set);
   const auto none = std::ranges::count(counts, 0);
   if (none == 0) return notes;
   const auto first = static_cast<size_t>(std::ranges::find(counts, 0) - counts.begin());
   notes.push_back(str("no images of the class ", in_quotes(set.class_names()[first]),
-                      none > 1 ? str(" and ", none - 1, " more") : "", " to ", split == Split::train ? "train" : "test",
+                      none > 1 ? str(" and ", none - 1, " more") : "", " to ", kUses[static_cast<size_t>(split)],
                       " on"));
   return notes;
 }
 
-std::vector<std::string> notes_of(const DataSet& train, const DataSet& test) {
-  std::vector<std::string> notes = notes_of(train, Split::train);
-  for (std::string& line : notes_of(test, Split::test)) notes.push_back(std::move(line));
-  return notes;
-}
-
-std::string same_images(const DataSet& train, const DataSet& test) {
-  if (train.count() != test.count() || train.fingerprint() != test.fingerprint() || !some_are_the_same(train, test))
+std::string same_images(const DataSet& train, const DataSet& others, Split split) {
+  if (train.count() != others.count() || train.fingerprint() != others.fingerprint() ||
+      !some_are_the_same(train, others))
     return "";
-  return "the test images are the training images, so accuracies do not measure generalisation: give others as "
-         "data.val";
+  return str("the ", split == Split::val ? "validation" : "test",
+             " images are the training images, so accuracies do not measure generalisation: give others as data.val");
 }
 
 }  // namespace ct

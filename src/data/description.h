@@ -20,11 +20,13 @@ ChannelStatistics channel_statistics(const DataSet& set);
 /// Images of each class.
 std::vector<int64_t> class_counts(const DataSet& set);
 
+/// "2 classes: cat 14, dog 26"; of many classes their least and most images.
+std::string class_line(const DataSet& set);
+
 /// One line each: the set's own notes (DataSet::notes()), and the classes without images.
 std::vector<std::string> notes_of(const DataSet& set, Split split);
-std::vector<std::string> notes_of(const DataSet& train, const DataSet& test);
 
-/// A warning if both contain the same images; empty: they do not.
-std::string same_images(const DataSet& train, const DataSet& test);
+/// A warning if `others`, which do not train, are the training images; empty: they are not.
+std::string same_images(const DataSet& train, const DataSet& others, Split split);
 
 }  // namespace ct

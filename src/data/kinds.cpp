@@ -6,13 +6,15 @@ namespace ct {
 
 // Each is in the folder of its kind.
 DataKind cifar_kind();
+DataKind cifar100_kind();
 DataKind mnist_kind();
 DataKind packed_kind();
 DataKind image_folder_kind();
 DataKind synthetic_kind();
 
 std::span<const DataKind> data_kinds() {
-  static const DataKind kinds[] = {cifar_kind(), mnist_kind(), packed_kind(), image_folder_kind(), synthetic_kind()};
+  static const DataKind kinds[] = {cifar_kind(),  cifar100_kind(),     mnist_kind(),
+                                   packed_kind(), image_folder_kind(), synthetic_kind()};
   return kinds;
 }
 

@@ -20,9 +20,8 @@ struct DataKind;
 struct DataSource {
   const DataKind* kind = nullptr;
   std::filesystem::path folder;  // the set's folder or file; empty: in memory
-  // The folders of the splits, if data.train or data.val set them, for a kind with separate splits
-  // (DataKind::holds_split).
-  std::filesystem::path train = {}, val = {};
+  // The folders of the splits, if keys set them, for a kind with separate splits (DataKind::holds_split).
+  std::filesystem::path train = {}, val = {}, test = {};
   std::string note;      // a message for the user: the choice and, for the synthetic set, the alternatives
   bool written = false;  // by this call
   // A later call with IfAbsent::write writes the set. Until then open() returns a DeferredDataSet
@@ -32,15 +31,17 @@ struct DataSource {
 
 enum class IfAbsent { write, write_later, keep_in_memory };  // for a set that the program generates
 struct LocateOptions {
-  std::filesystem::path train = {}, val = {};  // data.train, data.val; empty: not given
-  bool by_name = false;                        // data.dataset names the kind: its absence is an error
-  std::optional<Split> evaluated = {};         // only this split is read, from --data instead of data.*
+  // data.train; data.val or the folder of data.validation; that of data.test. Empty: not given
+  std::filesystem::path train = {}, val = {}, test = {};
+  bool by_name = false;                 // data.dataset names the kind: its absence is an error
+  std::optional<Split> evaluated = {};  // only this split is read, from --data instead of data.*
   IfAbsent if_absent = IfAbsent::write;
   std::function<void()> progress = {};  // called now and then while a set is written
 };
 
 struct OpenOptions {
   OnCorrupt on_corrupt = OnCorrupt::error;
+  Labels labels = Labels::fine;
   int threads = 1;                 // that generate a set in memory, or read its files; 0: all available cores
   PictureTransform pictures = {};  // how pictures become samples
   // For a test set whose folders are its classes: the allowed classes, if there is no training set next to it.
@@ -83,6 +84,9 @@ struct DataKind {
   /// Finds the set for a run, or generates it if the kind can. Error(data) if a set given by name is missing. Null:
   /// find() is used.
   std::optional<DataSource> (*locate)(const std::filesystem::path& path, const LocateOptions& options);
+  /// Does the set have such images of its own? Null: train and test.
+  bool (*has)(const DataSource& source, Split split) = nullptr;
+  /// Opens a split that the set has; `test` of a set that has only `val` is that.
   std::unique_ptr<DataSet> (*open)(const DataSource& source, Split split, const OpenOptions& options);
   /// The size of the set, or the usual size if `source` has no folder.
   DataSize (*size)(const DataSource& source, const OpenOptions& options);
@@ -90,6 +94,10 @@ struct DataKind {
   /// Reports on every file, including incomplete ones: damage is reported, not thrown.
   std::vector<FileReport> (*verify)(const std::filesystem::path& folder, const OpenOptions& options, Depth depth);
 };
+
+inline bool has_split(const DataSource& source, Split split) {
+  return source.kind->has != nullptr ? source.kind->has(source, split) : split != Split::val;
+}
 
 /// The kinds in the order in which data.dataset: auto tries them; the last one is always available.
 std::span<const DataKind> data_kinds();

@@ -1,5 +1,7 @@
 #include "data/locate.h"
 
+#include <initializer_list>
+
 #include "base/paths.h"
 #include "base/text.h"
 #include "data/folder_names.h"
@@ -15,6 +17,10 @@ fs::path without_slash(const fs::path& path) {
 
 bool is_shipped_folder(const fs::path& path) {
   return absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "");
+}
+
+bool names_split(const LocateOptions& options) {
+  return !options.train.empty() || !options.val.empty() || !options.test.empty();
 }
 
 /// A kind that is there or is not.
@@ -63,26 +69,43 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
        joined(dataset_choices(), ", "));
 }
 
-/// The set whose splits data.train and data.val name.
+/// Where a split lies whose key is not given: in its own folder under `path`.
+fs::path split_in(const fs::path& path, std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (is_folder(path / name, ExitCode::data)) return path / name;
+  return {};
+}
+
+/// The set whose splits keys name. Of those without a key, train is `path` itself if that holds classes.
 std::optional<DataSource> find_apart(std::string_view dataset, const fs::path& path, const LocateOptions& options,
                                      std::span<const DataKind> kinds) {
-  const fs::path train = options.train.empty() ? path / "train" : without_slash(options.train);
-  const fs::path val = options.val.empty() ? path / "val" : without_slash(options.val);
+  const bool classes = options.train.empty() && split_in(path, {"train"}).empty() && is_one_split(path);
+  const auto place = [&](const fs::path& given, std::initializer_list<const char*> names) {
+    return !given.empty() ? without_slash(given) : classes ? fs::path() : split_in(path, names);
+  };
+  fs::path train = classes ? path : place(options.train, {"train"});
+  fs::path val = place(options.val, {"val", "valid", "validation"});
+  const fs::path test = place(options.test, {"test"});
+  if (train.empty()) train = path / "train";
+  if (val.empty() && test.empty()) val = path / "val";
   for (const DataKind& kind : kinds) {
     if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
-    if (kind.holds_split == nullptr || !(kind.holds_split(train) || kind.holds_split(val))) continue;
+    if (kind.holds_split == nullptr) continue;
+    if (!kind.holds_split(train) && !kind.holds_split(val) && !kind.holds_split(test)) continue;
     return DataSource{.kind = &kind,
                       .folder = path,
                       .train = train,
                       .val = val,
-                      .note = str("data: ", kind.name, " in ", train.string(), " and ", val.string())};
+                      .test = test,
+                      .note = str("data: ", kind.name, " in ", train.string(), val.empty() ? "" : " and ", val.string(),
+                                  test.empty() ? "" : " and ", test.string())};
   }
   return std::nullopt;
 }
 
 /// Where one key is given alone, the other split lies under data.path.
 void require_other_split(std::string_view key, const fs::path& given, const fs::path& place, std::string_view use) {
-  if (given.empty() && !is_there(place, ExitCode::data))
+  if (given.empty() && !place.empty() && !is_there(place, ExitCode::data))
     fail(ExitCode::data, key, ": not given, and there is no ", in_quotes(place.native()),
          " instead; set it to the folder of the pictures to ", use);
 }
@@ -99,10 +122,10 @@ DataSource locate_apart(std::string_view dataset, const fs::path& path, const Lo
   const DataKind* const named = find_kind(dataset, kinds);
   if (named == nullptr && options.by_name) refuse_name(dataset);
   if (named != nullptr && named->holds_split == nullptr)
-    fail(ExitCode::usage, "data.train and data.val: ", named->name,
-         " has both splits in one place; give it as data.path");
-  const std::string_view key = options.train.empty() ? "data.val" : "data.train";
-  const fs::path& given = options.train.empty() ? options.val : options.train;
+    fail(ExitCode::usage, "data.train, data.val and folders of data.validation and data.test: ", named->name,
+         " has all splits in one place; give it as data.path");
+  const std::string_view key = !options.train.empty() ? "data.train" : !options.val.empty() ? "data.val" : "data.test";
+  const fs::path& given = !options.train.empty() ? options.train : !options.val.empty() ? options.val : options.test;
   fail(ExitCode::data, in_quotes(given.native()), ": there is no such split of a data set, which ", key,
        " names; give a folder that holds a folder of pictures for each class");
 }
@@ -113,7 +136,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
                        std::span<const DataKind> kinds) {
   options.by_name = dataset != "auto";
   const fs::path path = without_slash(where);
-  if (!options.train.empty() || !options.val.empty()) return locate_apart(dataset, path, options, kinds);
+  if (names_split(options)) return locate_apart(dataset, path, options, kinds);
   const PathKind there = kind_of(path, ExitCode::data);
   const bool folder = there == PathKind::nothing || there == PathKind::folder;
   for (const DataKind& kind : kinds) {
@@ -133,8 +156,7 @@ DataSource locate_data(std::string_view dataset, const fs::path& where, LocateOp
 }
 
 std::optional<DataSource> find_data(std::string_view dataset, const fs::path& path, const LocateOptions& options) {
-  if (!options.train.empty() || !options.val.empty())
-    return find_apart(dataset, without_slash(path), options, data_kinds());
+  if (names_split(options)) return find_apart(dataset, without_slash(path), options, data_kinds());
   for (const DataKind& kind : data_kinds()) {
     if (dataset == "auto" ? !kind.automatic : dataset != kind.key) continue;
     if (const auto folder = kind.find(without_slash(path))) return DataSource{.kind = &kind, .folder = *folder};

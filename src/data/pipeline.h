@@ -38,7 +38,7 @@ struct PipelineOptions {
 
 class Pipeline {
  public:
-  /// Trains on `images` of the set (HoldOut::training). The set must outlive the pipeline. Error(usage) if they do not
+  /// Trains on `images` of the set (Parts::training). The set must outlive the pipeline. Error(usage) if they do not
   /// fill one step.
   Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOptions options);
 

@@ -1,11 +1,9 @@
 #include "data/sampler.h"
 
-#include <algorithm>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
-#include "base/error.h"
 #include "base/random.h"
 
 namespace ct {
@@ -37,27 +35,6 @@ std::vector<uint32_t> earlier_occurrences(std::span<const uint32_t> order) {
   counts.reserve(order.size());
   for (const uint32_t image : order) counts.push_back(seen[image]++);
   return counts;
-}
-
-HoldOut hold_out(uint64_t seed, int64_t n, int64_t validation) {
-  if (validation < 0 || validation >= n) {
-    fail(ExitCode::usage, "data.validation: ", validation, " of ", n, " training images cannot be held out; use 0 to ",
-         n - 1);
-  }
-  HoldOut parts;
-  parts.training.resize(n);
-  std::iota(parts.training.begin(), parts.training.end(), 0u);
-  if (validation == 0) return parts;
-  Random random(seed, Purpose::validation);
-  for (int64_t i = 0; i < validation; ++i) {  // the first places of a shuffle
-    std::swap(parts.training[i], parts.training[i + random.below(static_cast<uint32_t>(n - i))]);
-  }
-  const auto cut = parts.training.begin() + validation;
-  parts.validation.assign(parts.training.begin(), cut);
-  parts.training.erase(parts.training.begin(), cut);
-  std::sort(parts.validation.begin(), parts.validation.end());
-  std::sort(parts.training.begin(), parts.training.end());
-  return parts;
 }
 
 }  // namespace ct

@@ -22,14 +22,6 @@ std::vector<uint32_t> balanced_draws(uint64_t seed, int64_t epoch, int64_t n,
 /// How often each element occurs before its place.
 std::vector<uint32_t> earlier_occurrences(std::span<const uint32_t> order);
 
-/// The training set, cut in two by the seed alone; both parts in file order.
-struct HoldOut {
-  std::vector<uint32_t> training, validation;
-};
-
-/// Holds `validation` of n images out of training. Error(usage) unless some remain on both sides (0 holds out none).
-HoldOut hold_out(uint64_t seed, int64_t n, int64_t validation);
-
 /// Step t, micro-batch k (0 .. train_batch/micro_batch - 1 over all ranks) of an epoch's order.
 inline std::span<const uint32_t> micro_batch_images(std::span<const uint32_t> order, int64_t train_batch,
                                                     int64_t micro_batch, int64_t step, int64_t k) {

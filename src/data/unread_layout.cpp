@@ -122,7 +122,8 @@ class Layout {
       if (const std::string small = lower_case(name); small.starts_with("ilsvrc") && small.find(other) != small.npos)
         return unread_file(path_ / name);
     return str(path_.string(), ": has ", one, "/ but no ", other, "/, where a folder of pictures has both: name ",
-               one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other);
+               one == own ? "" : str("this one by data.", own, " and "), "the other one by data.", other,
+               train ? str(", or give ", (path_ / one).string(), " as data.path, which is then divided") : "");
   }
 
   /// The one part that evaluation reads, whatever its name is.
@@ -142,17 +143,6 @@ class Layout {
     if (wanted_ != nullptr && wanted_->name != kCifarName) return "";
     const auto archive = find_python_batches(path_);
     return archive ? by_convert(*archive, "CIFAR-10's python archive", archive->parent_path().string()) : "";
-  }
-
-  std::string cifar_100() const {
-    if (!wants_folders()) return "";
-    const auto is_100 = [](const std::string& name) { return lower_case(name).starts_with("cifar-100"); };
-    const auto named = std::ranges::find_if(names_, is_100);
-    const bool itself = std::ranges::find(names_, "fine_label_names.txt") != names_.end() ||
-                        is_100(std::filesystem::weakly_canonical(path_).filename().native());
-    if (!itself && named == names_.end()) return "";
-    return str((itself ? path_ : path_ / *named).string(),
-               ": CIFAR-100, which the program does not read: ", kMakePictures);
   }
 
   /// A set that data.dataset: auto does not take.
@@ -180,7 +170,7 @@ class Layout {
     const auto picture = std::ranges::find_if(names_, is_picture_name);
     if (picture == names_.end() || !wants_folders()) return "";
     return str(path_.string(), ": ", in_quotes(*picture),
-               " is directly in it: put the pictures of each class into train/CLASS/ and val/CLASS/");
+               " is directly in it: put the pictures of each class into a folder of its own");
   }
 
   /// An archive, or a file in another format, here or below.
@@ -195,8 +185,8 @@ class Layout {
   /// A set that lies otherwise than one that the program reads, here or below.
   std::string set(int levels) const {
     using Look = std::string (Layout::*)() const;
-    for (const Look look : {&Layout::lists, &Layout::splits, &Layout::python, &Layout::cifar_100, &Layout::unasked,
-                            &Layout::classes, &Layout::pictures})
+    for (const Look look :
+         {&Layout::lists, &Layout::splits, &Layout::python, &Layout::unasked, &Layout::classes, &Layout::pictures})
       if (std::string text = (this->*look)(); !text.empty()) return text;
     if (levels == 0) return "";
     return from_folders([&](const std::string& name) {

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/host.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -20,6 +23,38 @@
 
 namespace ct {
 
+namespace {
+
+int64_t damaged_records(const Datasets& data) {
+  int64_t count = 0;
+  for (const DataSet* set : data.all()) count += set->skipped();
+  return count;
+}
+
+std::string word_of_split(std::string_view split) { return split == "val" ? "validation" : std::string(split); }
+
+/// "epoch 5", or of an evaluation within an epoch "step 130 (epoch 5)".
+std::string moment(int64_t step, int64_t steps_per_epoch) {
+  const std::string epoch = str("epoch ", (step + steps_per_epoch - 1) / steps_per_epoch);
+  return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
+}
+
+/// The accuracies on a split in a run's records, by step.
+std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split) {
+  std::map<int64_t, double> accuracies;
+  std::istringstream lines(read_file(folder / kMetricsFile));
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || record.value("event", Json()) != "eval" || record.value("split", Json()) != split)
+      continue;
+    const Json accuracy = record.value("accuracy", Json()), step = record.value("step", Json());
+    if (accuracy.is_number() && step.is_number_integer()) accuracies[step.get<int64_t>()] = accuracy.get<double>();
+  }
+  return accuracies;
+}
+
+}  // namespace
+
 void RunSummary::announce(const std::string& config_source, const std::string& checkpoint) const {
   const Config& config = run_.config;
   TrainingSession& session = run_.session;
@@ -27,13 +62,14 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   const Distribution& d = session.distribution();
   const BatchSizes& batch = session.batch();
   const Datasets& data = session.data();
-  const int64_t damaged = data.train->skipped() + data.test->skipped();
+  const int64_t damaged = damaged_records(data);
   log.note(str("cifar-train ", version(), ", configuration ", config_source));
   if (!session.device().note().empty()) log.warn(session.device().note());
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
-  for (const std::string& line : notes_of(*data.train, *data.test)) log.note(line);
-  if (const std::string line = same_images(*data.train, *data.test); !line.empty()) log.warn(line);
+  for (const std::string& line : notes_of(data)) log.note(line);
+  if (session.comm().rank() == 0)
+    for (const std::string& line : warnings_of(data)) log.warn(line);
   const std::vector<int64_t> counts = class_counts(*data.train, data.parts.training);
   if (const std::string line = imbalance(config, data.train->class_names(), counts); !line.empty()) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))
@@ -87,7 +123,7 @@ void RunSummary::record_start() const {
                    {"parameters", session.graph().parameter_count()},
                    {"dataset", data.train->name()},
                    {"train_images", session.pipeline().images()},
-                   {"damaged_records", data.train->skipped() + data.test->skipped()},
+                   {"damaged_records", damaged_records(data)},
                    {"device", session.backend().description()},
                    {"collectives", session.collectives().description()},
                    {"ranks", d.ranks},
@@ -113,7 +149,7 @@ std::string RunSummary::report_wire() const {
 }
 
 void RunSummary::print_results(const Evaluation& test) const {
-  const std::vector<std::string>& class_names = run_.session.data().test->class_names();
+  const std::vector<std::string>& class_names = run_.session.data().train->class_names();
   const auto names = [&](const std::vector<int32_t>& labels) {
     std::vector<std::string> text;
     for (int32_t label : labels) text.push_back(class_names[static_cast<size_t>(label)]);
@@ -137,9 +173,8 @@ double RunSummary::images_a_second() const {
 Json RunSummary::best_evaluation() const {
   const auto& [split, metric] = run_.config.train.best;
   if (split == BestSplit::last || run_.state.best_step < 0) return {};
-  const bool held_out = split == BestSplit::val && run_.config.data.validation > 0;
   return {{"step", run_.state.best_step},
-          {"split", held_out ? "val" : "test"},
+          {"split", word_of(split)},
           {"metric", word_of(metric)},
           {"value", run_.state.best_value}};
 }
@@ -201,7 +236,36 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
   run_.log.record(end);
 }
 
-void RunSummary::print_end(const std::string& weights_sha256, const Json& usage, const Path& folder) const {
+/// What best.bin is, and what its figures are worth.
+std::string RunSummary::best_line(const Path& folder, const Evaluation& final) const {
+  const auto& [split, metric] = run_.config.train.best;
+  if (split == BestSplit::last) return best_of_last(folder, final);
+  const int64_t step = run_.state.best_step;
+  if (step < 0) return "";
+  std::string line = str("best: ", moment(step, run_.session.steps_per_epoch()), ", ", word_of_split(word_of(split)));
+  const auto accuracies = recorded_accuracies(folder, std::string(word_of(split)));
+  if (const auto found = accuracies.find(step); found != accuracies.end()) line += " " + percent(found->second);
+  if (metric == Metric::loss) line += fmt::format(", chosen by its loss of {:.4f}", run_.state.best_value);
+  if (split == BestSplit::val && final.split == "test") return str(line, "; test ", percent(final.accuracy()));
+  return str(line, "; these images chose the weights, so the figure is optimistic",
+             split == BestSplit::val ? ": data.test holds out images that choose nothing" : "");
+}
+
+std::string RunSummary::best_of_last(const Path& folder, const Evaluation& final) const {
+  const std::string why = run_.session.data().validation().empty()
+                              ? "nothing is held out"
+                              : "train.best.split is last, so the validation images choose nothing";
+  const auto accuracies = recorded_accuracies(folder, final.split);
+  const auto best = std::ranges::max_element(accuracies, {}, &std::pair<const int64_t, double>::second);
+  const std::string last = str("best.bin holds the last weights, ", percent(final.accuracy())),
+                    images = str(" of the ", word_of_split(final.split), " images");
+  if (best == accuracies.end() || best->second <= final.accuracy()) return str(last, images, ": ", why);
+  return str(last, ": ", why, "; ", moment(best->first, run_.session.steps_per_epoch()), " had ", percent(best->second),
+             images);
+}
+
+void RunSummary::print_end(const std::string& weights_sha256, const Json& usage, const Path& folder,
+                           const Evaluation& final) const {
   if (const int64_t skipped = run_.state.scalars.skipped; skipped > 0) {
     const std::string share = percent(static_cast<double>(skipped) / static_cast<double>(run_.state.step), 1);
     run_.log.note(str(counted(skipped, "step"), " of ", run_.state.step, " (", share, ") ",
@@ -218,10 +282,7 @@ void RunSummary::print_end(const std::string& weights_sha256, const Json& usage,
                     on_gpu ? human_bytes(peak["total"].get<uint64_t>()) + " of the GPU and " : "",
                     human_bytes(peak["process"].get<uint64_t>()), " of memory a rank"));
   run_.log.note("weights_sha256 " + weights_sha256);
-  if (const Json chosen = best_evaluation(); !chosen.empty())
-    run_.log.note(str("best.bin is of step ", chosen["step"].get<int64_t>(), ", whose ",
-                      chosen["split"].get<std::string>(), " ", chosen["metric"].get<std::string>(), " is ",
-                      chosen["value"].dump(), " (train.best)"));
+  if (const std::string line = best_line(folder, final); !line.empty()) run_.log.note(line);
   run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);
 }
 

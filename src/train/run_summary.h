@@ -16,20 +16,24 @@ class RunSummary {
   /// Prints the sources and the parameters of the run. `checkpoint`: the one to continue from; empty: none.
   void announce(const std::string& config_source, const std::string& checkpoint) const;
   /// The tutorial's last lines: some labels and predictions, accuracy, accuracy by class.
-  void print_results(const Evaluation& test) const;
+  void print_results(const Evaluation& final) const;
   /// {"peak_bytes": {...}, "traffic": {...}}: bytes per rank, and elements and bytes that a rank moved in a step; means
   /// over ranks. "total" is the allocated memory by category; "process" and "proportional" are the operating system's
   /// VmHWM and Pss. `snapshot_bytes`: of asynchronous saves; `moved`, `norms`: by this rank in all steps. Collective.
   Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;
   /// The `end` record, with `result` in it. `reason` as in RunFolder.
   void record_end(const std::string& reason, const Json& result) const;
-  /// The last messages. `usage`: of usage(); `folder`: the run's.
-  void print_end(const std::string& weights_sha256, const Json& usage, const Path& folder) const;
+  /// The last messages. `usage`: of usage(); `folder`: the run's; `final`: the latest evaluation, of the chosen weights if
+  /// train.best chose by validation images.
+  void print_end(const std::string& weights_sha256, const Json& usage, const Path& folder,
+                 const Evaluation& final) const;
 
  private:
   void record_start() const;
   std::string report_wire() const;
   Json best_evaluation() const;
+  std::string best_line(const Path& folder, const Evaluation& final) const;
+  std::string best_of_last(const Path& folder, const Evaluation& final) const;
   int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
   double images_a_second() const;
 

@@ -121,8 +121,7 @@ void TrainingSession::run_steps(int64_t first, int64_t count) {
 }
 
 void TrainingSession::check_data() const {
-  data_.train->check_unchanged();
-  data_.test->check_unchanged();
+  for (const DataSet* set : data_.all()) set->check_unchanged();
 }
 
 void TrainingSession::finish() {

@@ -4,12 +4,16 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "data/deferred_data_set.h"
+#include "data/description.h"
+#include "data/same_pictures.h"
 #include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
+#include "train/config/validate.h"
 #include "train/freezing.h"
 #include "train/weights.h"
 
@@ -181,13 +185,6 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
           .workers = loader_workers(config.data.workers, d.ranks)};
 }
 
-HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation) {
-  if (limit > count)
-    fail(ExitCode::usage, "data.limit: ", limit, " is more than the ", counted(count, "training image"),
-         "; lower it, or set it to 0 to use all");
-  return hold_out(seed, limit > 0 ? limit : count, validation);
-}
-
 /// Of pictures the crop is made where they are decoded, which flips before it do not change: a mirrored picture has the
 /// mirrored boxes.
 static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<AugmentStep>& steps) {
@@ -210,6 +207,7 @@ static std::optional<RandomResizedCrop> crop_of_pictures(const std::vector<Augme
 OpenOptions open_options(const Config& config, const DataKind& kind) {
   const auto& data = config.data;
   OpenOptions options{.on_corrupt = data.on_corrupt,
+                      .labels = data.labels,
                       .pictures = {.size = static_cast<int>(data.size),
                                    .resize = static_cast<int>(data.resize),
                                    .exact = data.exact,
@@ -218,20 +216,28 @@ OpenOptions open_options(const Config& config, const DataKind& kind) {
   return options;
 }
 
+LocateOptions split_folders(const Config& config) {
+  const auto& data = config.data;
+  return {.train = data.train,
+          .val = data.validation.is_folder() ? data.validation.folder : data.val,
+          .test = data.test.folder};
+}
+
 /// Rank 0 finds the set, or writes it, and tells the others.
 static DataSource locate_together(std::string_view dataset, const Config& config, Communicator& comm,
                                   IfAbsent if_absent, std::span<const DataKind> kinds) {
   DataSource source;
   const auto progress = [&] { comm.heartbeat().advance(Phase::data); };
   progress();
-  if (comm.rank() == 0)
-    source = locate_data(
-        dataset, config.data.path,
-        {.train = config.data.train, .val = config.data.val, .if_absent = if_absent, .progress = progress}, kinds);
+  LocateOptions where = split_folders(config);
+  where.if_absent = if_absent;
+  where.progress = progress;
+  if (comm.rank() == 0) source = locate_data(dataset, config.data.path, where, kinds);
   source.kind = find_kind(from_rank_0(comm, source.kind ? std::string(source.kind->key) : ""), kinds);
   source.folder = from_rank_0(comm, source.folder.string());
   source.train = from_rank_0(comm, source.train.string());
   source.val = from_rank_0(comm, source.val.string());
+  source.test = from_rank_0(comm, source.test.string());
   source.note = from_rank_0(comm, source.note);
   source.to_write = broadcast_value(comm, source.to_write);
   return source;
@@ -243,18 +249,91 @@ static OpenOptions open_options(const Config& config, const DataKind& kind, cons
   return options;
 }
 
+/// Where images come from that choose or judge, and what is held out for it.
+struct Roles {
+  bool val = false, test = false;  // sets of their own
+  HoldOut held_out;
+};
+
+static Roles roles_of(const Config& config, const DataSource& source) {
+  const auto& [split, metric] = config.train.best;
+  const Portion &validation = config.data.validation, &test = config.data.test;
+  const bool has_val = has_split(source, Split::val), has_test = has_split(source, Split::test);
+  if (test.is_share() && has_test)
+    fail(ExitCode::usage, "data.test: ", source.kind->name, " in ", source.folder.string(),
+         " has test images of its own; leave data.test out");
+  Roles roles{.held_out = {.seed = static_cast<uint64_t>(config.seed), .limit = config.data.limit, .test = test}};
+  // Validation images of the set that choose nothing are test images.
+  const bool is_fold = validation.unit == Portion::Unit::fold;
+  roles.val = has_val && !is_fold && (split == BestSplit::val || has_test || !test.empty() || validation.is_folder());
+  roles.test = has_test || (has_val && !roles.val && !test.is_share());
+  if (!roles.val && validation.is_share()) roles.held_out.validation = validation;
+  const bool judged = roles.test || test.is_share(), chosen = roles.val || !roles.held_out.validation.empty();
+  const Portion usual{.unit = Portion::Unit::percent, .amount = 20};
+  if (!chosen && !has_test && !has_val && (split == BestSplit::val || !judged)) roles.held_out.validation = usual;
+  if (split == BestSplit::val && !roles.val && roles.held_out.validation.empty())
+    fail(ExitCode::usage, place_of_key(config, "train.best.split"),
+         "train.best.split val needs validation images: set data.validation, for example to 10%");
+  if (split == BestSplit::test && !judged)
+    fail(ExitCode::usage, place_of_key(config, "train.best.split"),
+         "train.best.split test needs test images: set data.test, for example to 10%");
+  return roles;
+}
+
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
   if (comm.rank() == 0 && config.data.train.empty() && config.data.val.empty())
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
   const OpenOptions options = open_options(config, *sets.source.kind, comm);
   run_on_all_ranks(comm, [&] {
-    sets.train = sets.source.kind->open(sets.source, Split::train, options);
-    sets.test = sets.source.kind->open(sets.source, Split::test, options);
+    const Roles roles = roles_of(config, sets.source);
+    const auto open = [&](Split split) { return sets.source.kind->open(sets.source, split, options); };
+    sets.train = open(Split::train);
+    if (roles.val) sets.val = open(Split::val);
+    if (roles.test) sets.test = open(Split::test);
+    sets.held_out = roles.held_out;
+    sets.parts = divide(*sets.train, sets.held_out);
   });
-  sets.parts = training_parts(static_cast<uint64_t>(config.seed), sets.train->count(), config.data.limit,
-                              config.data.validation);
   return sets;
+}
+
+std::vector<const DataSet*> Datasets::all() const {
+  std::vector<const DataSet*> sets;
+  for (const auto& set : {train.get(), val.get(), test.get()})
+    if (set != nullptr) sets.push_back(set);
+  return sets;
+}
+
+DataSpec Datasets::spec() const {
+  const ImagePart judges = testing();
+  return {train->shape(), train->classes(), judges.empty() ? validation().count() : judges.count(), train->direct(),
+          train->cropped()};
+}
+
+std::vector<std::string> notes_of(const Datasets& sets) {
+  std::vector<std::string> notes;
+  std::string line = str(class_line(*sets.train), "; ", sets.training().count(), " train");
+  if (const ImagePart part = sets.validation(); !part.empty()) line += str(", ", part.count(), " validation");
+  if (const ImagePart part = sets.testing(); !part.empty()) line += str(", ", part.count(), " test");
+  const bool divided = !sets.parts.validation.empty() || !sets.parts.test.empty();
+  notes.push_back(divided ? str(line, " (stratified, seed ", sets.held_out.seed, ")") : line);
+  for (const auto& [set, split] :
+       {std::pair{sets.train.get(), Split::train}, {sets.val.get(), Split::val}, {sets.test.get(), Split::test}})
+    if (set != nullptr)
+      for (std::string& note : notes_of(*set, split)) notes.push_back(std::move(note));
+  return notes;
+}
+
+std::vector<std::string> warnings_of(const Datasets& sets) {
+  std::vector<std::string> warnings;
+  const auto check = [&](const DataSet* set, const ImagePart& part, Split split, std::string_view use) {
+    std::string line = set != nullptr ? same_images(*sets.train, *set, split) : "";
+    if (line.empty() && !part.empty()) line = same_pictures(sets.training(), part, use, available_cores());
+    if (!line.empty()) warnings.push_back(line);
+  };
+  check(sets.val.get(), sets.validation(), Split::val, "validation");
+  check(sets.test.get(), sets.testing(), Split::test, "test");
+  return warnings;
 }
 
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "data/hold_out.h"
 #include "data/locate.h"
 #include "data/pipeline.h"
 #include "engine/engine.h"
@@ -41,20 +42,32 @@ PipelineOptions pipeline_options(const Config& config, const BatchSizes& batch, 
 /// not support them.
 OpenOptions open_options(const Config& config, const DataKind& kind);
 
-/// The training set, the part held out of it, and the test set. Collective: rank 0 locates the set (and writes the
-/// synthetic set, if necessary and allowed by `if_absent`), and all ranks open it.
+/// The folders of the splits that the configuration names.
+LocateOptions split_folders(const Config& config);
+
+/// The images of a run: those to train on, those that choose the best weights, and those that judge them. Each part is
+/// a set of its own or a part of the training set. Collective: rank 0 locates the set (and writes the synthetic set, if
+/// necessary and allowed by `if_absent`), and all ranks open it.
 struct Datasets {
   DataSource source;
-  std::unique_ptr<DataSet> train, test;
-  HoldOut parts;
-  DataSpec spec() const { return {train->shape(), train->classes(), test->count(), train->direct(), train->cropped()}; }
+  std::unique_ptr<DataSet> train, val, test;  // val, test: null if they are none of their own
+  HoldOut held_out;
+  Parts parts;  // of train
+  std::vector<const DataSet*> all() const;
+  ImagePart training() const { return {train.get(), parts.training}; }
+  ImagePart validation() const { return val ? whole(val.get()) : ImagePart{train.get(), parts.validation}; }
+  ImagePart testing() const { return test ? whole(test.get()) : ImagePart{train.get(), parts.test}; }
+  DataSpec spec() const;
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
                        std::span<const DataKind> kinds = data_kinds());
 /// Writes a set that IfAbsent::write_later deferred, after all checks that may refuse the run. Collective.
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm);
-/// Of `count` images, those that a run trains on and those that it holds out. Error(usage) if there are too few.
-HoldOut training_parts(uint64_t seed, int64_t count, int64_t limit, int64_t validation);
+/// Messages about the images, one line each: "2 classes: cat 14, dog 26; 32 train, 8 validation (stratified, seed 42)",
+/// and what their sets say.
+std::vector<std::string> notes_of(const Datasets& sets);
+/// Pictures that train and also judge.
+std::vector<std::string> warnings_of(const Datasets& sets);
 
 /// The lowered programs of a configuration for one rank.
 struct Programs {

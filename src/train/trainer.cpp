@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
@@ -132,10 +133,11 @@ bool Trainer::finish() {
     saver_->complete(MustSucceed::yes);
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
+  if (judges_at_end() && !judge_best()) return false;
   comm_.heartbeat().advance(Phase::end);
   if (!ended_) diagnostics_->end();
   if (!ended_) log_.console().data("Finished Training");
-  summary_->print_results(*test_result_);
+  summary_->print_results(*final_result_);
 
   std::string hash, average;
   log_.console().progress("computing weights_sha256");
@@ -153,7 +155,7 @@ bool Trainer::finish() {
   if (!average.empty()) result["ema_sha256"] = average;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   log_.flush();
-  summary_->print_end(hash, result, folder_->path());
+  summary_->print_end(hash, result, folder_->path(), *final_result_);
   return true;
 }
 
@@ -169,13 +171,11 @@ bool Trainer::evaluation_due() const {
   return config_.train.eval_interval > 0 ? state_.step % config_.train.eval_interval == 0 : state_.batch == 0;
 }
 
-/// Evaluates the held-out images, if there are any, and the test set, with the weights as they are. Empty: ranks agreed
-/// to stop instead.
-std::vector<Evaluation> Trainer::evaluate_each_split() {
+/// Evaluates images with the weights as they are. Empty: ranks agreed to stop instead.
+std::vector<Evaluation> Trainer::evaluate_each(const std::vector<NamedPipeline>& splits) {
   std::vector<Evaluation> results;
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
-  for (const auto& [images, split] : {std::pair{&validation_, "val"}, {&test_, "test"}}) {
-    if (!*images) continue;
+  for (const auto& [images, split] : splits) {
     int64_t examples = 0;
     for (const auto& listener : listeners_)
       if (results.empty()) examples = std::max(examples, listener->examples());
@@ -184,7 +184,7 @@ std::vector<Evaluation> Trainer::evaluate_each_split() {
                                     .progress = [&, name = std::string(split)](int64_t done, int64_t of) {
                                       for (const auto& listener : listeners_) listener->show_evaluating(name, done, of);
                                     }};
-    auto result = evaluate(session_.evaluator(), **images, split, comm_, options, give_up);
+    auto result = evaluate(session_.evaluator(), *images, split, comm_, options, give_up);
     if (!result) return {};
     results.push_back(*std::move(result));
   }
@@ -192,13 +192,13 @@ std::vector<Evaluation> Trainer::evaluate_each_split() {
 }
 
 /// The same with their average, where that is evaluated. A damaged image ends the run, of which no step is lost.
-std::vector<Evaluation> Trainer::evaluate_splits() {
+std::vector<Evaluation> Trainer::evaluate_splits(const std::vector<NamedPipeline>& splits) {
   const auto exchange = [this] {
     if (evaluates_average(config_)) session_.engine().exchange_average();
   };
   exchange();
   try {
-    std::vector<Evaluation> results = evaluate_each_split();
+    std::vector<Evaluation> results = evaluate_each(splits);
     exchange();
     return results;
   } catch (const Error& error) {
@@ -218,16 +218,19 @@ bool Trainer::evaluate_now(Because because) {
     session_.engine().settle();
     const Traffic before = session_.collectives().traffic(TrafficKind::training);
     reports_->drain_losses();
-    const std::vector<Evaluation> results = evaluate_splits();
+    std::vector<NamedPipeline> splits;
+    if (validation_) splits.emplace_back(&*validation_, "val");
+    if (test_ && !judges_at_end()) splits.emplace_back(&*test_, "test");
+    const std::vector<Evaluation> results = evaluate_splits(splits);
     if (results.empty()) return;
     done = true;
     session_.check_data();
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
-    test_result_ = results.back();
+    final_result_ = results.back();
     evaluated_step_ = state_.step;
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
     const bool in_epoch_line = lines_of_epochs_ && ends_epoch && state_.step > clock_.first_step();
-    for (const Evaluation& e : results) report(e, in_epoch_line && &e == &results.front());
+    for (const Evaluation& e : results) report(e, state_.step, in_epoch_line && &e == &results.front());
     report_replaced();
     for (const auto& listener : listeners_) listener->show_evaluation(results.front(), results.back(), ends_epoch);
     if (ends_epoch && state_.epoch == 1)
@@ -249,16 +252,60 @@ bool Trainer::evaluate_now(Because because) {
   return done;
 }
 
-void Trainer::report(const Evaluation& e, bool in_epoch_line) {
-  Json record = {{"event", "eval"}, {"step", state_.step}, {"epoch", state_.epoch + (state_.batch > 0)}};
+/// Evaluates the weights of best.bin: the test images, or without them the validation images again. False: ranks agreed
+/// to stop instead.
+bool Trainer::judge_best() {
+  const int64_t step = step_of_best();  // which a finished run's state does not know: it was saved before
+  if (!test_ && step == state_.step) return true;
+  bool done = false;
+  clock_.aside([&] {
+    const Traffic before = session_.collectives().traffic(TrafficKind::training);
+    if (step != state_.step) load_best();
+    std::vector<Evaluation> results =
+        evaluate_splits({test_ ? NamedPipeline{&*test_, "test"} : NamedPipeline{&*validation_, "val"}});
+    if (results.empty()) return;
+    done = true;
+    session_.check_data();
+    uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
+    final_result_ = std::move(results.front());
+    if (test_) report(*final_result_, step, /*in_epoch_line=*/false);
+  });
+  return done;
+}
+
+int64_t Trainer::step_of_best() {
+  int64_t step = 0;
+  run_on_all_ranks(comm_, [&] {
+    step = info_of(SafetensorsFile(Path(config_.output) / kBestFile, SafetensorsFile::Check::header)).step;
+  });
+  return step;
+}
+
+/// Training has ended: its last weights are saved, and those of best.bin take their place.
+void Trainer::load_best() {
+  Engine& engine = session_.engine();
+  engine.settle();
+  run_on_all_ranks(comm_, [&] {
+    const SafetensorsFile file(Path(config_.output) / kBestFile, SafetensorsFile::Check::header);
+    for (const StateBuffer& state : engine.state())
+      if (state.kind != StateKind::moment) load_weights(file, session_.graph(), session_.program().flat, state);
+  });
+  engine.state_written();
+}
+
+/// `e` is of the weights of that step. `in_epoch_line`: the epoch's line says it.
+void Trainer::report(const Evaluation& e, int64_t step, bool in_epoch_line) {
+  const int64_t steps = session_.steps_per_epoch();
+  const int64_t epoch = step == state_.step ? state_.epoch + (state_.batch > 0) : (step + steps - 1) / steps;
+  Json record = {{"event", "eval"}, {"step", step}, {"epoch", epoch}};
   record.update(e.to_json(session_.classes() > 5));
   if (evaluates_average(config_)) record["weights"] = "ema";
   log_.record(record);
   if (!in_epoch_line)
-    log_.note(fmt::format("step {}: {} accuracy {}, loss {:.4f}", state_.step, e.split, percent(e.accuracy()), e.loss));
+    log_.note(fmt::format("step {}: {} accuracy {}, loss {:.4f}", step, e.split, percent(e.accuracy()), e.loss));
   if (e.left_out > 0) log_.note(left_out_line(e));
   if (!std::isfinite(e.loss))
-    log_.warn(str("the weights of step ", state_.step, " give no finite loss on the ", e.split, " split"));
+    log_.warn(str("the weights of step ", step, " give no finite loss on the ", e.split, " split"));
 }
 
 /// How often a damaged image's place was taken by another, on all ranks since the run began. Collective.
@@ -314,9 +361,10 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     log_.warn(session_.plans_missed() + "; another one is used, so bits may differ from those before");
   const int64_t batch = session_.evaluator().batch();
   const int workers = session_.pipeline().workers();
-  test_.emplace(*session_.data().test, batch, workers);
-  if (const auto& held_out = session_.data().parts.validation; !held_out.empty())
-    validation_.emplace(*session_.data().train, held_out, batch, workers);
+  if (const ImagePart part = session_.data().testing(); !part.empty())
+    test_.emplace(*part.set, part.images, batch, workers);
+  if (const ImagePart part = session_.data().validation(); !part.empty())
+    validation_.emplace(*part.set, part.images, batch, workers);
   total_steps_ = session_.total_steps();
 
   if (folder_) {
@@ -361,8 +409,13 @@ std::string Trainer::open_folder() {
 /// What every checkpoint will say of where it comes from.
 void Trainer::describe_run() {
   log_.console().progress("computing checksums of the data");
-  const DataSet& images = *session_.data().train;
-  const uint32_t crc = images.fingerprint(), test_crc = session_.data().test->fingerprint();
+  const Datasets& data = session_.data();
+  const DataSet& images = *data.train;
+  // Images that are held out are not trained on: a run does not go on with others of them.
+  uint32_t crc = images.fingerprint(), test_crc = data.test ? data.test->fingerprint() : 0;
+  for (const std::vector<uint32_t>& part : {data.parts.validation, data.parts.test})
+    if (!part.empty()) crc = crc32c(std::as_bytes(std::span(part)), crc);
+  if (data.val) test_crc ^= data.val->fingerprint();
   session_.check_data();
   provenance_ = {.config = to_yaml(config_),
                  .ranks = comm_.size(),

@@ -57,9 +57,15 @@ class Trainer {
   bool evaluation_due() const;
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
-  std::vector<Evaluation> evaluate_each_split();
-  std::vector<Evaluation> evaluate_splits();
-  void report(const Evaluation& e, bool in_epoch_line);
+  /// Do the images of the test set judge the chosen weights alone, at the end?
+  bool judges_at_end() const { return config_.train.best.split == BestSplit::val; }
+  using NamedPipeline = std::pair<const EvalPipeline*, const char*>;  // images and the name of their split
+  std::vector<Evaluation> evaluate_each(const std::vector<NamedPipeline>& splits);
+  std::vector<Evaluation> evaluate_splits(const std::vector<NamedPipeline>& splits);
+  bool judge_best();
+  int64_t step_of_best();
+  void load_best();
+  void report(const Evaluation& e, int64_t step, bool in_epoch_line);
   void count_replaced();
   void report_replaced();
   bool finish();
@@ -88,7 +94,8 @@ class Trainer {
   std::optional<ModelSelection> selection_;
   std::optional<StopVote> stop_vote_;
 
-  std::optional<Evaluation> test_result_;
+  std::optional<Evaluation>
+      final_result_;  // the latest one of the test images, or without them of the validation images
   int64_t evaluated_step_ = -1;
   int64_t replaced_before_ = 0,
           replaced_told_ = 0;  // RunState::replaced at the start of this process and at the latest report

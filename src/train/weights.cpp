@@ -261,12 +261,16 @@ void each_entry(F f) {
   f("data_path", &Info::data_path, always);
   f("data_train", &Info::data_train, unless_default);
   f("data_val", &Info::data_val, unless_default);
+  f("data_test", &Info::data_test, unless_default);
   f("step", &Info::step, always);
   f("epoch", &Info::epoch, always);
   f("seed", &Info::seed, always);
-  f("validation", &Info::validation, always);
+  f("validation", &Info::held_out_before, unless_default);
+  f("val_from", &Info::val_from, unless_default);
+  f("test_from", &Info::test_from, unless_default);
   f("limit", &Info::limit, unless_default);
   f("on_corrupt", &Info::on_corrupt, always);
+  f("labels", &Info::labels, unless_default);
   f("test_images", &Info::test_images, always);
   f("compute", &Info::compute, always);
   f("eval_batch_size", &Info::eval_batch, always);

@@ -74,19 +74,25 @@ std::string ema_sha256_of(const Path& path);
 /// one.
 Path weights_file(const Path& path);
 
+/// Of WeightsInfo::val_from and test_from: the set's own images of that split; none.
+inline constexpr std::string_view kOwnImages = "own", kNoImages = "none";
 /// The metadata of a weights file: all that `eval` needs in addition to the tensors.
 struct WeightsInfo {
   Model model;
   std::vector<double> mean, std;
   std::vector<std::string> class_names;
-  std::string dataset, data_path;    // kind ("CIFAR-10", "synthetic-10") and data.path
-  std::string data_train, data_val;  // data.train and data.val, if given
-  SampleShape sample;                // the network's input; empty: unknown
-  int64_t size = 0, resize = 0;      // data.size and data.resize of pictures; 0: images have their size
+  std::string dataset, data_path;               // kind ("CIFAR-10", "synthetic-10") and data.path
+  std::string data_train, data_val, data_test;  // the folders of splits, if given
+  SampleShape sample;                           // the network's input; empty: unknown
+  int64_t size = 0, resize = 0;                 // data.size and data.resize of pictures; 0: images have their size
   int64_t step = 0, epoch = 0;
-  int64_t seed = 0, validation = 0, limit = 0;  // determine the training images and the held-out ones
+  int64_t seed = 0, limit = 0;  // with the shares below, they determine which training images were held out
+  // Where the validation and the test images come from: kOwnImages, kNoImages, or a share of the training set ("20%").
+  std::string val_from = "none", test_from = "own";
+  int64_t held_out_before = 0;  // images that an earlier version held out, in another way
   int64_t test_images = 0;
   OnCorrupt on_corrupt = OnCorrupt::error;   // data.on_corrupt
+  Labels labels = Labels::fine;              // data.labels
   std::string compute = "f32";               // or bf16: the run's compute type
   WeightSet evaluated = WeightSet::weights;  // for writing; evaluated_set() reads it
   // Further settings that an evaluation needs for the same loss.

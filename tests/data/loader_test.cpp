@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "data/hold_out.h"
 #include "data/made_up_set.h"
 #include "data/pipeline.h"
 
@@ -37,7 +38,7 @@ Batch expected(const MadeUpSet& set, std::span<const uint32_t> images, const Sam
 TEST(Loader, GivesWhatReadingInLineGives) {
   const MadeUpSet slow(kShape, 7, 60, dawdle), set(kShape, 7, 60);
   for (const int workers : {1, 3, 16}) {
-    const auto training = hold_out(5, 60, 10).training;
+    const auto training = divide(set, {.seed = 5, .validation = {.amount = 10}}).training;
     Pipeline pipeline(slow, training,
                       {.seed = 5,
                        .train_batch = 12,
@@ -68,7 +69,7 @@ TEST(Loader, GivesWhatReadingInLineGives) {
 /// The loader is epochs ahead of what is taken.
 TEST(Loader, EpochsOfOneMicroBatch) {
   const MadeUpSet slow(kShape, 7, 12, dawdle), set(kShape, 7, 12);
-  const auto training = hold_out(5, 12, 0).training;
+  const auto training = whole(&set).images;
   for (const int workers : {1, 8})
     for (const int64_t micro : {3, 12}) {
       Pipeline pipeline(slow, training,
@@ -110,7 +111,7 @@ TEST(Loader, EvaluationReadsAheadToo) {
 TEST(Loader, ReadsWhileTheTakerIsBusy) {
   std::atomic<int> read = 0;
   const MadeUpSet set(kShape, 2, 100, [&](int64_t) { ++read; });
-  Pipeline pipeline(set, hold_out(1, 100, 0).training, {.train_batch = 5, .micro_batch = 5});
+  Pipeline pipeline(set, whole(&set).images, {.train_batch = 5, .micro_batch = 5});
   Batch batch(5);
   pipeline.fill(0, 0, 0, batch.to());
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -123,8 +124,7 @@ TEST(Loader, AnErrorComesWhereItsSampleIsTaken) {
   const MadeUpSet set(kShape, 2, 40, [](int64_t i) {
     if (i == 13) fail(ExitCode::data, "images/13.jpeg: cut short");
   });
-  Pipeline pipeline(set, hold_out(1, 40, 0).training,
-                    {.shuffle = false, .train_batch = 4, .micro_batch = 4, .workers = 3});
+  Pipeline pipeline(set, whole(&set).images, {.shuffle = false, .train_batch = 4, .micro_batch = 4, .workers = 3});
   Batch batch(4);
   for (int64_t step = 0; step < 3; ++step) pipeline.fill(0, step, 0, batch.to());
   try {
@@ -141,8 +141,7 @@ TEST(Loader, AnErrorComesWhereItsSampleIsTaken) {
 TEST(Loader, SamplesThatArriveAreASignOfLife) {
   const MadeUpSet set(kShape, 2, 40, [](int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
   int arrived = 0;
-  Pipeline pipeline(set, hold_out(1, 40, 0).training,
-                    {.train_batch = 8, .micro_batch = 8, .arrived = [&] { ++arrived; }});
+  Pipeline pipeline(set, whole(&set).images, {.train_batch = 8, .micro_batch = 8, .arrived = [&] { ++arrived; }});
   Batch batch(8);
   pipeline.fill(0, 0, 0, batch.to());
   EXPECT_GE(arrived, 4);  // not only once for all

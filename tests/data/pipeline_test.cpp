@@ -7,6 +7,7 @@
 #include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
 #include "data/description.h"
+#include "data/hold_out.h"
 
 namespace ct {
 namespace {
@@ -34,7 +35,7 @@ class PipelineTest : public DataFixture {
 
 TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
   const CifarSet set = small_set(100);
-  const HoldOut parts = hold_out(5, 100, 10);
+  const Parts parts = divide(set, {.seed = 5, .validation = {.amount = 10}});
   const std::vector<AugmentStep> augment = {RandomCrop{.padding = 4}};
   Pipeline pipeline(set, parts.training, {.seed = 5, .augment = augment, .train_batch = 12, .micro_batch = 4});
   EXPECT_EQ(pipeline.steps_per_epoch(), 7);
@@ -94,7 +95,8 @@ TEST_F(PipelineTest, ARepeatedImageIsAugmentedAnew) {
 
 TEST_F(PipelineTest, TheFirstSamplesAreThoseOfTheFirstStep) {
   const CifarSet set = small_set(100);
-  Pipeline pipeline(set, hold_out(5, 100, 10).training, {.seed = 5, .train_batch = 12, .micro_batch = 4});
+  Pipeline pipeline(set, divide(set, {.seed = 5, .validation = {.amount = 10}}).training,
+                    {.seed = 5, .train_batch = 12, .micro_batch = 4});
   std::vector<uint8_t> step;
   for (int k = 0; k < 3; ++k) {
     PipelineBatch batch(4);
@@ -169,7 +171,7 @@ TEST_F(PipelineTest, FillsEditsAndSecondLabels) {
 
 TEST_F(PipelineTest, WithoutShuffleTheFilesOrder) {
   const CifarSet set = small_set(20);
-  Pipeline pipeline(set, hold_out(1, 20, 0).training, {.shuffle = false, .train_batch = 5, .micro_batch = 5});
+  Pipeline pipeline(set, whole(&set).images, {.shuffle = false, .train_batch = 5, .micro_batch = 5});
   PipelineBatch batch(5);
   pipeline.fill(3, 2, 0, batch.to());
   for (int i = 0; i < 5; ++i) expect_image(set, 10 + i, batch, i);
@@ -192,7 +194,7 @@ TEST_F(PipelineTest, EveryEpochMayHaveTheSameOrder) {
 
 TEST_F(PipelineTest, RefusesWhatDoesNotFit) {
   const CifarSet set = small_set(20);
-  const auto training = hold_out(1, 20, 5).training;
+  const auto training = divide(set, {.seed = 1, .validation = {.amount = 5}}).training;
   expect_error(ExitCode::usage, {"train_batch_size", "16", "15"},
                [&] { Pipeline(set, training, {.train_batch = 16, .micro_batch = 4}); });
   Pipeline pipeline(set, training, {.train_batch = 8, .micro_batch = 4});

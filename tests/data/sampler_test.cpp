@@ -37,24 +37,6 @@ TEST_F(SamplerTest, EveryPlaceIsEquallyLikely) {
   }
 }
 
-TEST_F(SamplerTest, HoldOutDependsOnTheSeedAlone) {
-  const HoldOut parts = hold_out(42, 1000, 100);
-  EXPECT_EQ(parts.validation.size(), 100u);
-  EXPECT_EQ(parts.training.size(), 900u);
-  EXPECT_TRUE(std::is_sorted(parts.training.begin(), parts.training.end()));
-  EXPECT_TRUE(std::is_sorted(parts.validation.begin(), parts.validation.end()));
-  std::set<uint32_t> all(parts.training.begin(), parts.training.end());
-  all.insert(parts.validation.begin(), parts.validation.end());
-  EXPECT_EQ(all.size(), 1000u);
-  EXPECT_EQ(hold_out(42, 1000, 100).validation, parts.validation);
-  EXPECT_NE(hold_out(43, 1000, 100).validation, parts.validation);
-  EXPECT_NE(parts.validation.back(), 99u);
-  EXPECT_TRUE(hold_out(42, 1000, 0).validation.empty());
-  for (int64_t bad : {int64_t{-1}, int64_t{1000}, int64_t{5000000000}}) {
-    expect_error(ExitCode::usage, {"data.validation", "999"}, [&] { hold_out(42, 1000, bad); });
-  }
-}
-
 TEST_F(SamplerTest, BalancedDrawsHaveEveryClassEquallyOften) {
   const std::vector<std::vector<uint32_t>> by_class = {{0, 2, 4, 6, 8, 10, 12, 14}, {1}, {3, 5}};
   constexpr int64_t kDraws = 30000;

@@ -175,7 +175,7 @@ def mistakes_are_named():
             (DATA, [path("nowhere.png")], ["nowhere.png", "no such file"]),
             (DATA, [path("no pictures")], ["no pictures", "no picture in it"]),
             (USAGE, ["cifar10:test:200"], ["cifar10:test:200", "the last one is 199"]),
-            (USAGE, ["cifar11:test:2"], ["cifar11", "neither a file nor a data set", "cifar10, mnist"]),
+            (USAGE, ["cifar11:test:2"], ["cifar11", "neither a file nor a data set", "cifar10, cifar100"]),
             (DATA, ["cifar10:val:2"], ["cifar10:val:2", "no such file"]),
             (DATA, ["cifar10:test:99999999999999999999"], ["no such file"]),
             (DATA, ["mnist:test:2", "--data", few()], ["mnist"]),

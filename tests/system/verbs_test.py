@@ -144,7 +144,7 @@ def config_show_names_the_origin_of_each_value_and_loads_again():
     text = good("config", "show", os.path.join(CONFIGS, "default.yaml"), "--set", "train.epochs=7", "--ranks", 2)
     lines = {line.split(":")[0].strip(): line for line in text.splitlines()}
     expect_match(lines["epochs"], r"epochs: 7 +# --set train\.epochs=7")
-    expect_match(lines["seed"], r"seed: 42 +# .*default\.yaml:2:7")
+    expect_match(lines["seed"], r"seed: 42 +# .*default\.yaml:4:7")
     expect_match(lines["max_bad_steps"], r"max_bad_steps: 3 +# default$")
     expect_in("gradient_accumulation_steps: 2  (follows on 2 ranks)", text)
     again = good("config", "show", write("again.yaml", text), "--ranks", 2)

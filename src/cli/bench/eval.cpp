@@ -30,7 +30,9 @@ class EvalBench {
   }
 
   Spread run() {
-    const EvalPipeline pictures(*session_.data().test, evaluator().batch());
+    const Datasets& data = session_.data();
+    const ImagePart part = data.testing().empty() ? data.validation() : data.testing();
+    const EvalPipeline pictures(*part.set, part.images, evaluator().batch());
     size_t filled = 0;  // inputs that take turns, each of which keeps its pictures
     return time_windows(session_.comm(), flags_, [&](int64_t count) {
       for (int64_t i = 0; i < count; ++i) {

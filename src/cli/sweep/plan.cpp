@@ -16,7 +16,7 @@ namespace {
 
 using document::Node;
 
-constexpr const char *kSeed = "seed", *kOutput = "output";
+constexpr const char *kSeed = "seed", *kOutput = "output", *kFoldKey = "data.validation", *kFolds = "--folds";
 constexpr size_t kMostRuns = 10000, kLongestFolder = 150;
 
 /// One combination of settings.
@@ -113,6 +113,12 @@ std::vector<Settings> seeds(int64_t first, int64_t count) {
   return all;
 }
 
+std::vector<Settings> folds(int64_t count) {
+  std::vector<Settings> all;
+  for (int64_t i = 1; i <= count; ++i) all.push_back({{kFoldKey, str(i, "/", count), kFolds}});
+  return all;
+}
+
 SweepRun run_of(const Settings& settings) {
   SweepRun run;
   std::set<std::string> keys;
@@ -121,9 +127,11 @@ SweepRun run_of(const Settings& settings) {
       fail(ExitCode::usage,
            "output: leave it out, because a sweep puts the folders of its runs into the one of --output");
     if (!keys.insert(setting.key).second)
-      fail(ExitCode::usage, in_quotes(setting.key), " is given twice: by --grid, --case or --repeats");
+      fail(ExitCode::usage, in_quotes(setting.key), " is given twice: by --grid, --case, --folds or --repeats");
     if (setting.key == kSeed)
       run.seed = setting.value;
+    else if (setting.option == kFolds)
+      run.fold = setting.value;
     else
       run.settings.push_back(setting);
   }
@@ -133,8 +141,11 @@ SweepRun run_of(const Settings& settings) {
 }  // namespace
 
 std::string SweepRun::text(bool with_seed) const {
-  const std::string text = joined(settings, ", ", &Setting::text);
-  return with_seed ? str(text, text.empty() ? "" : ", ", kSeed, "=", seed) : text;
+  std::string text = joined(settings, ", ", &Setting::text);
+  if (!with_seed) return text;
+  if (const size_t slash = fold.find('/'); slash != fold.npos)
+    text += str(text.empty() ? "" : ", ", "fold=", fold.substr(0, slash), "of", fold.substr(slash + 1));
+  return str(text, text.empty() ? "" : ", ", kSeed, "=", seed);
 }
 
 std::string SweepRun::folder() const {
@@ -151,19 +162,21 @@ std::string SweepRun::folder() const {
 
 std::vector<ConfigOverride> SweepRun::overrides() const {
   std::vector<ConfigOverride> all = {{kSeed, seed, "--repeats"}};
+  if (!fold.empty()) all.push_back({kFoldKey, fold, kFolds});
   for (const Setting& setting : settings)
     all.push_back({setting.key, setting.value, setting.option + " " + setting.text()});
   return all;
 }
 
 std::vector<SweepRun> plan_sweep(const SweepWords& words, int64_t first_seed) {
-  if (words.grid.empty() && words.cases.empty() && words.repeats < 2)
+  if (words.grid.empty() && words.cases.empty() && words.repeats < 2 && words.folds == 0)
     fail(ExitCode::usage,
-         "there is nothing to sweep: give --grid KEY=VALUE,VALUE, --case \"KEY=VALUE ...\" or --repeats");
+         "there is nothing to sweep: give --grid KEY=VALUE,VALUE, --case \"KEY=VALUE ...\", --folds or --repeats");
   std::vector<Settings> all = {{}};
   if (!words.cases.empty()) all.clear();
   for (const std::string& word : words.cases) all.push_back(case_of(word));
   for (const std::string& word : words.grid) all = product(all, grid_of(word));
+  if (words.folds > 0) all = product(all, folds(words.folds));
   const bool own_seeds = std::ranges::any_of(all.front(), [](const Setting& s) { return s.key == kSeed; });
   if (!own_seeds || words.repeats > 1) all = product(all, seeds(first_seed, words.repeats));
   std::vector<SweepRun> runs;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "base/crc32c.h"
@@ -79,8 +80,7 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
   std::istringstream lines(read_file(run / kMetricsFile));
   RunResult result;
   struct Tested {
-    RunResult::Evaluated val, test;
-    bool holds_out = false;
+    std::optional<RunResult::Evaluated> val, test;
   };
   std::map<int64_t, Tested> evaluations;  // by step
   std::map<int64_t, double> losses;       // of training, by epoch
@@ -95,20 +95,23 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
     if (event != "eval") continue;
     const RunResult::Evaluated now{number(record, "accuracy"), number(record, "loss"), count(record, "epoch")};
     Tested& at = evaluations[count(record, "step")];
-    at.holds_out |= record.value("split", Json()) == "val";
     (record.value("split", Json()) == "val" ? at.val : at.test) = now;
-    result.end_epoch = now.epoch;
+    result.end_epoch = std::max(result.end_epoch, now.epoch);
   }
   if (!ended) return {};
   for (const auto& [step, at] : evaluations) {
-    const RunResult::Evaluated& now = at.holds_out && split != BestSplit::test ? at.val : at.test;
+    const bool by_val = at.val && (split != BestSplit::test || !at.test);
+    const RunResult::Evaluated& now = by_val ? *at.val : *at.test;
     const auto figure = [&](const RunResult::Evaluated& e) {
       return Judged::Figures{e.loss, e.accuracy}.value(metric);
     };
     const bool better_now =
         !result.best || std::isnan(figure(*result.best)) || better(metric, figure(now), figure(*result.best));
     if (better_now) result.best = now;
-    if (better_now || (split == BestSplit::last && std::isfinite(now.loss))) result.kept = at.test;
+    if (!better_now && (split != BestSplit::last || !std::isfinite(now.loss))) continue;
+    result.kept = now;
+    result.test = at.test;
+    result.validated = by_val;
   }
   if (result.best && losses.contains(result.best->epoch)) result.best_train_loss = losses[result.best->epoch];
   return result;
@@ -137,13 +140,31 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers) {
   return result;
 }
 
+std::string best_by_validation(const std::vector<SweepOutcome>& outcomes) {
+  const std::vector<SweepGroup> groups = groups_of(outcomes);
+  const auto mean = [](const SweepGroup& group) { return mean_and_deviation(group.accuracies()).mean; };
+  const bool all = std::ranges::all_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
+  if (!all || groups.size() < 2) return "";
+  const auto best = std::ranges::max_element(groups, {}, mean);
+  return fmt::format("the best by its validation images: {}, {:.2f} %", best->text, mean(*best));
+}
+
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {
-  std::vector<std::vector<std::string>> rows = {{"settings", "runs", "accuracy %", "loss", "seconds"}};
-  for (const SweepGroup& group : groups_of(outcomes))
+  const bool validated =
+      std::ranges::any_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
+  std::vector<std::vector<std::string>> rows = {
+      {"settings", "runs", validated ? "validation %" : "accuracy %", "loss", "seconds"}};
+  if (validated) rows.front().insert(rows.front().begin() + 3, "test %");
+  for (const SweepGroup& group : groups_of(outcomes)) {
     rows.push_back({escaped_for_markdown(group.text), str(group.ended.size(), " of ", group.all.size()),
                     spread_text(group.accuracies(), 2),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.result->kept.loss; }), 4),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.seconds; }), 1)});
+    std::vector<double> tests;
+    for (const SweepOutcome* o : group.ended)
+      if (o->result->test) tests.push_back(100 * o->result->test->accuracy);
+    if (validated) rows.back().insert(rows.back().begin() + 3, spread_text(tests, 2));
+  }
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows)
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width(row[c]));
@@ -166,6 +187,8 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
     const RunResult& result = *o.result;
     const auto key = [&](const char* name, const char* absent = "0") { return text_of_key(o.config, name, absent); };
     const std::string settings = o.run.text(/*with_seed=*/false);
+    const std::string_view instead = optim::overrides_lr(o.config.scheduler);  // the rate that is trained with
+    const std::string lr = instead.empty() ? "optimizer.params.lr" : str("scheduler.params.", instead);
     const std::pair<const char*, std::string> lines[] = {
         {"name", o.run.folder()},
         {"notes", "cifar-train sweep"},
@@ -180,7 +203,7 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
         {"git_hash", std::string(commit())},
         {"timestamp", o.finished},
         {"seed", o.run.seed},
-        {"lr", key("optimizer.params.lr")},
+        {"lr", key(lr.c_str())},
         {"weight_decay", key("optimizer.params.weight_decay")},
         {"dropout", key("model.dropout")},
         {"max_epochs", key("train.epochs")},

@@ -18,7 +18,11 @@ struct RunResult {
     double accuracy = 0, loss = 0;
     int64_t epoch = 0;
   };
-  Evaluated kept;                 // on the test set, of the weights in best.bin (train.best)
+  // Of the weights in best.bin (train.best): on the validation images, which settings are compared by, or without these
+  // on the test images; and on the latter, if they judged those weights.
+  Evaluated kept;
+  std::optional<Evaluated> test;
+  bool validated = false;         // kept is of validation images
   std::optional<Evaluated> best;  // by train.best.metric, on the held-out split if that selects
   double best_train_loss =
       std::numeric_limits<double>::quiet_NaN();  // of that epoch's images; NaN: the epoch did not end
@@ -44,8 +48,11 @@ struct MeanAndDeviation {
 };
 MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers);
 
-/// Mean and deviation over seeds, a row for each combination of settings, in Markdown.
+/// Mean and deviation over folds and seeds, a row for each combination of settings, in Markdown.
 std::string table_text(const std::vector<SweepOutcome>& outcomes);
+
+/// "the best by its validation images: train.epochs=2, 61.90 %"; empty: some run has none, or there is one row.
+std::string best_by_validation(const std::vector<SweepOutcome>& outcomes);
 
 /// A block "Experiment:" for each run that has ended, with aligned lines "key: value".
 std::string results_text(const std::vector<SweepOutcome>& outcomes);
@@ -53,7 +60,7 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes);
 /// A picture (SVG): the accuracy of each run, with mean and deviation for each combination.
 std::string plot_text(const std::vector<SweepOutcome>& outcomes);
 
-/// Runs that differ only by their seeds, in the plan's order.
+/// Runs that differ only by their folds and seeds, in the plan's order.
 struct SweepGroup {
   std::string text;  // settings
   std::vector<const SweepOutcome*> all, ended;

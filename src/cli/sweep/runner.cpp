@@ -102,6 +102,7 @@ ExitCode SweepRunner::run() {
   }
   require_success();
   if (!problem_.empty()) fail(ExitCode::io, problem_);
+  if (const std::string best = best_by_validation(runs_); !best.empty()) console_.note(best);
   console_.note(str("results: ", (options_.out / kSweepTable).string(), ", ", kSweepResults, ", ", kSweepPlot));
   return ExitCode::done;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <memory>
 #include <tuple>
@@ -6,10 +7,12 @@
 #include "base/cores.h"
 #include "base/in_order.h"
 #include "base/paths.h"
+#include "data/cifar/cifar_set.h"
 #include "data/description.h"
 #include "data/folder_names.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/kinds.h"
+#include "data/unread_layout.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -18,29 +21,64 @@ namespace {
 constexpr int kImageNetClasses = 1000;
 constexpr int64_t kImageNetTest = 50000;
 
-fs::path train_of(const DataSource& source) { return source.train.empty() ? source.folder / "train" : source.train; }
-fs::path val_of(const DataSource& source) { return source.val.empty() ? source.folder / "val" : source.val; }
+constexpr std::array kValNames = {"val", "valid", "validation"};
+constexpr const char *kTrainName = "train", *kTestName = "test";
+
+/// The folder of validation pictures in `folder`; empty: there is none.
+fs::path val_in(const fs::path& folder) {
+  for (const char* name : kValNames)
+    if (is_folder(folder / name, ExitCode::data)) return folder / name;
+  return {};
+}
+
+fs::path test_in(const fs::path& folder) {
+  return is_folder(folder / kTestName, ExitCode::data) ? folder / kTestName : fs::path();
+}
+
+/// Are the folders of the classes directly in `folder`?
+bool holds_classes(const fs::path& folder) {
+  return !is_folder(folder / kTrainName, ExitCode::data) && !is_there(folder / kSyntheticFolder, ExitCode::data) &&
+         is_one_split(folder);
+}
+
+/// Where the pictures of each split lie; empty: the set has no such split.
+struct Folders {
+  fs::path train, val, test;
+  const fs::path& of(Split split) const { return split == Split::train ? train : split == Split::val ? val : test; }
+};
+
+Folders folders_of(const DataSource& source) {
+  if (!source.train.empty() || !source.val.empty() || !source.test.empty())
+    return {source.train, source.val, source.test};
+  const fs::path& folder = source.folder;
+  if (holds_classes(folder)) return {.train = folder};
+  return {folder / kTrainName, val_in(folder), test_in(folder)};
+}
+
+bool has(const DataSource& source, Split split) { return !folders_of(source).of(split).empty(); }
 
 std::string how_to_get(const fs::path& path) {
-  return str("put the pictures of each class into ", (path / "train" / "CLASS").string(), "/ and ",
-             (path / "val" / "CLASS").string(), "/");
+  return str("put the pictures of each class into ", (path / "CLASS").string(), "/, or into ",
+             (path / "train" / "CLASS").string(), "/ and ", (path / "val" / "CLASS").string(), "/");
 }
 
 std::optional<fs::path> find(const fs::path& path) {
-  if (!is_folder(path / "train", ExitCode::data) || !is_folder(path / "val", ExitCode::data)) return std::nullopt;
-  return path;
+  const bool divided = is_folder(path / kTrainName, ExitCode::data) && !(val_in(path).empty() && test_in(path).empty());
+  return divided || holds_classes(path) ? std::optional(path) : std::nullopt;
 }
 
 std::optional<DataSource> locate(const fs::path& path, const LocateOptions& options) {
-  const bool there = options.evaluated
-                         ? is_there(path / (options.evaluated == Split::test ? "val" : "train"), ExitCode::data)
-                         : find(path).has_value();
-  if (there) return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
+  const bool train =
+      options.evaluated == Split::train && (is_there(path / kTrainName, ExitCode::data) || holds_classes(path));
+  const bool others =
+      options.evaluated && options.evaluated != Split::train && !(val_in(path).empty() && test_in(path).empty());
+  if (train || others || (!options.evaluated && find(path)))
+    return DataSource{.folder = path, .note = str("data: ", kImageFolderName, " in ", path.string())};
   if (!options.by_name) return std::nullopt;
   if (options.evaluated)
     fail(ExitCode::data, path.string(), ": ", lack_of("folder of pictures", path),
          "; give the folder that contains train/ and val/, or one of these, with --data DIR");
-  fail(ExitCode::data, path.string(), ": no train/ and val/; ", how_to_get(path),
+  fail(ExitCode::data, path.string(), ": no train/ and val/, and no folders of classes; ", how_to_get(path),
        ", or name the two folders by data.train and data.val");
 }
 
@@ -79,14 +117,32 @@ std::vector<std::string> classes_to_test(const fs::path& train, const fs::path& 
   return !in_val.empty() && std::ranges::includes(sorted, in_val) ? classes : std::vector<std::string>{};
 }
 
+/// Folders of splits beside those of classes would be classes.
+void require_no_split(const fs::path& folder) {
+  std::vector<std::string> names(kValNames.begin(), kValNames.end());
+  names.emplace_back(kTestName);
+  for (const std::string& name : names)
+    if (is_folder(folder / name, ExitCode::data))
+      fail(ExitCode::data, folder.string(), ": has ", name, "/ but no train/, so it would be a class: move the ",
+           "folders of the classes into ", (folder / kTrainName).string(), "/");
+}
+
 std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
-  const fs::path train = train_of(source), val = val_of(source);
-  if (split == Split::test && is_there(train, ExitCode::data)) require_known_classes(train, val);
+  const Folders folders = folders_of(source);
+  const fs::path& own = folders.of(split);
+  const fs::path& place = split == Split::test && own.empty() ? folders.val : own;
+  if (place.empty())
+    fail(ExitCode::data, source.folder.string(), ": has no ", split == Split::val ? "val/" : "val/ or test/",
+         "; put pictures of each class there");
+  if (split == Split::train && place == source.folder) require_no_split(place);
   ImageFolderOptions folder{.pictures = options.pictures,
                             .on_corrupt = options.on_corrupt,
                             .threads = options.threads > 0 ? options.threads : available_cores()};
-  if (split == Split::test) folder.classes = classes_to_test(train, val, options.classes);
-  return std::make_unique<ImageFolderSet>(split == Split::train ? train : val, folder);
+  if (split != Split::train) {
+    if (is_there(folders.train, ExitCode::data)) require_known_classes(folders.train, place);
+    folder.classes = classes_to_test(folders.train, place, options.classes);
+  }
+  return std::make_unique<ImageFolderSet>(place, folder);
 }
 
 /// Nothing is mapped: pictures are read one by one.
@@ -94,9 +150,10 @@ DataSize size(const DataSource& source, const OpenOptions& options) {
   DataSpec spec{
       .sample = options.pictures.shape(), .classes = kImageNetClasses, .test_images = kImageNetTest, .direct = false};
   if (!source.folder.empty() || !source.val.empty()) {
-    const auto test = open(source, Split::test, options);
-    spec.classes = test->classes();
-    spec.test_images = test->count();
+    const bool divided = has(source, Split::val) || has(source, Split::test);
+    const auto set = open(source, divided ? Split::test : Split::train, options);
+    spec.classes = set->classes();
+    spec.test_images = divided ? set->count() : std::max<int64_t>(set->count() / 5, 1);
   }
   return {.spec = spec};
 }
@@ -110,10 +167,11 @@ std::string without(const fs::path& path, const Error& error) {
 }
 
 /// What is wrong with the names of the classes.
-FileReport report_of_classes(const fs::path& folder) {
+FileReport report_of_classes(const fs::path& folder, const Folders& folders) {
   FileReport report{.path = folder};
   try {
-    require_known_classes(folder / "train", folder / "val");
+    for (const fs::path& place : {folders.val, folders.test})
+      if (!place.empty()) require_known_classes(folders.train, place);
   } catch (const Error& error) {
     report.problem = without(folder, error);
   }
@@ -122,22 +180,24 @@ FileReport report_of_classes(const fs::path& folder) {
 
 /// A line for each split and each bad picture.
 std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& options, Depth depth) {
-  if (depth == Depth::names_and_sizes) return {report_of_classes(folder)};
+  const Folders folders = folders_of({.folder = folder});
+  if (depth == Depth::names_and_sizes) return {report_of_classes(folder, folders)};
   std::vector<FileReport> reports;
-  bool both_open = true;
-  std::unique_ptr<ImageFolderSet> last;
-  const fs::path train = folder / "train", val = folder / "val";
-  for (const fs::path& split : {train, val}) {
+  bool all_open = true;
+  std::unique_ptr<ImageFolderSet> train;
+  for (const Split split : {Split::train, Split::val, Split::test}) {
+    const fs::path& place = folders.of(split);
+    if (place.empty()) continue;
+    const Split use = split == Split::val && folders.test.empty() ? Split::test : split;
     try {
       ImageFolderOptions opening{
           .pictures = options.pictures, .on_corrupt = OnCorrupt::skip, .threads = available_cores()};
-      if (split == val && both_open) opening.classes = classes_to_test(train, val);
-      auto opened = std::make_unique<ImageFolderSet>(split, opening);
+      if (train) opening.classes = classes_to_test(folders.train, place);
+      auto opened = std::make_unique<ImageFolderSet>(place, opening);
       const ImageFolderSet& set = *opened;
       const size_t whole = reports.size();
-      reports.push_back(
-          {.path = split, .records = set.count(), .notes = notes_of(set, split == train ? Split::train : Split::test)});
-      if (std::string same = last ? same_images(*last, set) : ""; !same.empty())
+      reports.push_back({.path = place, .records = set.count(), .notes = notes_of(set, use)});
+      if (std::string same = train ? same_images(*train, set, use) : ""; !same.empty())
         reports.back().notes.push_back("warning: " + same);
       in_order(
           set.count(), available_cores(), [&](int64_t i) { return set.problem(i); },
@@ -147,14 +207,14 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
             if (!problem.empty())
               reports.push_back({.path = set.path(i), .bytes = bytes, .records = 1, .problem = std::move(problem)});
           });
-      last = std::move(opened);
+      if (split == Split::train) train = std::move(opened);
     } catch (const Error& error) {
       if (error.code() != ExitCode::data) throw;
-      reports.push_back({.path = split, .problem = without(split, error)});
-      both_open = false;
+      reports.push_back({.path = place, .problem = without(place, error)});
+      all_open = false;
     }
   }
-  if (const FileReport classes = report_of_classes(folder); both_open && !classes.problem.empty())
+  if (const FileReport classes = report_of_classes(folder, folders); all_open && !classes.problem.empty())
     reports.push_back(classes);
   return reports;
 }
@@ -171,6 +231,7 @@ DataKind image_folder_kind() {
           .find = find,
           .holds_split = holds_split,
           .locate = locate,
+          .has = has,
           .open = open,
           .size = size,
           .verified = "every picture is decoded",

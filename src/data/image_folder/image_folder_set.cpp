@@ -64,7 +64,10 @@ ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& option
                 .may_lack_classes = !options.classes.empty(),
                 .threads = options.threads}) {
   labels_ = listing_.take_labels();
-  if (const Hidden& hidden = listing_.hidden(); hidden.count > 0)
+  if (const LeftOut& loose = listing_.loose(); loose.count > 0)
+    notes_.push_back(str(counted(loose.count, "picture"), " in no folder of a class ", loose.count > 1 ? "are" : "is",
+                         " left out, such as ", in_quotes(loose.first.native())));
+  if (const LeftOut& hidden = listing_.hidden(); hidden.count > 0)
     notes_.push_back(str(counted(hidden.count, "hidden file"), " or folder", hidden.count > 1 ? "s are" : " is",
                          " left out, such as ", in_quotes(hidden.first.native())));
 }

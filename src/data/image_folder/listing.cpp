@@ -85,7 +85,7 @@ struct ClassFiles {
   std::string names;  // counted from the class's folder, one behind the other
   std::vector<size_t> ends;
   std::vector<uint32_t> bytes;
-  Hidden hidden;
+  LeftOut hidden;
 };
 
 class ClassReader {
@@ -157,14 +157,17 @@ class ClassReader {
 
 }  // namespace
 
-std::vector<std::string> folders_in(const fs::path& folder, Hidden* hidden) {
+std::vector<std::string> folders_in(const fs::path& folder, LeftOut* hidden, LeftOut* loose) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; it must contain a folder of pictures for each class");
   OpenFolder open(folder);
   std::vector<std::string> names;
   for (const auto& [name, type] : open.entries(folder)) {
-    if (!leads_to_folder(open, name, type)) continue;
+    if (!leads_to_folder(open, name, type)) {
+      if (loose != nullptr && is_picture_name(name) && !is_hidden_name(name)) loose->add(folder / name);
+      continue;
+    }
     if (!is_hidden_name(name))
       names.push_back(name);
     else if (hidden != nullptr)
@@ -208,7 +211,7 @@ std::string problem_of_file(const fs::path& path) {
 }
 
 Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, const ListingOptions& options) {
-  folders_in(folder, &hidden_);
+  folders_in(folder, &hidden_, &loose_);
   in_order(
       static_cast<int64_t>(classes.size()), std::min(options.threads, static_cast<int>(classes.size())),
       [&](int64_t c) { return ClassReader(folder / classes[static_cast<size_t>(c)], options).read(); },

@@ -15,8 +15,9 @@
 
 namespace ct {
 
-/// Hidden folders, and hidden files with a picture's name.
-struct Hidden {
+/// What a listing leaves out: hidden folders, and hidden files with a picture's name; or pictures beside the folders of
+/// the classes.
+struct LeftOut {
   int64_t count = 0;
   std::filesystem::path first;
 
@@ -25,9 +26,10 @@ struct Hidden {
   }
 };
 
-/// Names of the folders in `folder`, sorted; hidden ones are added to `hidden`. Error(data) if `folder` is not a
-/// folder.
-std::vector<std::string> folders_in(const std::filesystem::path& folder, Hidden* hidden = nullptr);
+/// Names of the folders in `folder`, sorted; hidden ones are added to `hidden`, and pictures beside them to `loose`.
+/// Error(data) if `folder` is not a folder.
+std::vector<std::string> folders_in(const std::filesystem::path& folder, LeftOut* hidden = nullptr,
+                                    LeftOut* loose = nullptr);
 
 /// The same as class names. Error(data) if there are fewer than two or more than a label can represent, or if a name is
 /// not UTF-8 text.
@@ -59,7 +61,9 @@ class Listing {
   std::string_view name(int64_t i) const;
   /// 0: it cannot be a picture.
   uint32_t bytes(int64_t i) const { return bytes_[static_cast<size_t>(i)]; }
-  const Hidden& hidden() const { return hidden_; }
+  const LeftOut& hidden() const { return hidden_; }
+  /// Pictures in the folder itself, which are of no class.
+  const LeftOut& loose() const { return loose_; }
   /// Moves the labels of all pictures to the caller.
   std::vector<uint16_t> take_labels() { return std::move(labels_); }
 
@@ -68,7 +72,7 @@ class Listing {
   std::vector<uint64_t> ends_;    // of each in names_
   std::vector<uint32_t> bytes_;   // of each file
   std::vector<uint16_t> labels_;  // of each picture
-  Hidden hidden_;
+  LeftOut hidden_, loose_;
 };
 
 }  // namespace ct

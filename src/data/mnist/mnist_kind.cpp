@@ -23,7 +23,7 @@ std::string how_to_get(const fs::path& path) {
 }
 
 std::optional<fs::path> find(const fs::path& path) {
-  for (const fs::path& folder : {path, path / kMnistFolder})
+  for (const fs::path& folder : {path, path / kMnistFolder, path / kFashionFolder})
     if (holds_files(folder)) return folder;
   return std::nullopt;
 }

@@ -1,9 +1,11 @@
 #include "data/mnist/mnist_set.h"
 
+#include <array>
 #include <cstring>
 
 #include "base/crc32c.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/wrong_download.h"
 
 namespace ct {
@@ -36,6 +38,16 @@ IdxFile read_idx(std::span<const std::byte> file, size_t header, int magic, int6
     return wrong(bytes < whole ? "truncated: " : "too long: ", bytes, " bytes where ", whole, " belong (", count,
                  " items of ", item, " and a header of ", header, ")");
   return {.items = file.subspan(header), .count = count};
+}
+
+constexpr std::array<std::string_view, kMnistClasses> kFashion = {
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+
+/// Does its name, or that of the folder around it, say so?
+bool is_fashion(const fs::path& folder) {
+  const fs::path whole = absolute_of(folder / "").parent_path();
+  return lower_case(whole.filename().native() + whole.parent_path().filename().native()).find("fashion") !=
+         std::string::npos;
 }
 
 [[noreturn]] void fail_file(const fs::path& path, const std::string& problem) {
@@ -85,7 +97,8 @@ std::string count_problem(int64_t images, int64_t labels) {
 
 MnistSet::MnistSet(const fs::path& folder, Split split, OnCorrupt on_corrupt)
     : DataSet(std::string(kMnistName), kMnistShape), file_(map(folder / mnist_files(split).images)) {
-  for (int i = 0; i < kMnistClasses; ++i) class_names_.push_back(std::to_string(i));
+  for (int i = 0; i < kMnistClasses; ++i)
+    class_names_.push_back(is_fashion(folder) ? std::string(kFashion[static_cast<size_t>(i)]) : std::to_string(i));
   const IdxFile images = read_images(file_.bytes());
   if (!images.problem.empty()) fail_file(file_.path(), images.problem);
   const fs::path path = folder / mnist_files(split).labels;

@@ -1,6 +1,7 @@
-// MNIST: handwritten digits in idx files (http://yann.lecun.com/exdb/mnist/), two for each split. A file of images has
-// a header of 16 bytes (0x803, count, rows, columns, all big-endian), then the pixels, row by row; a file of labels has
-// a header of 8 bytes (0x801, count), then one byte for each label.
+// MNIST: handwritten digits in idx files (http://yann.lecun.com/exdb/mnist/), two for each split; and Fashion-MNIST,
+// which has the same files in a folder that is named after it. A file of images has a header of 16 bytes (0x803, count,
+// rows, columns, all big-endian), then the pixels, row by row; a file of labels has a header of 8 bytes (0x801, count),
+// then one byte for each label.
 //
 // The files of images are mapped read-only, so the ranks of one host share the pages; labels are copied and checked.
 #pragma once
@@ -18,7 +19,7 @@ namespace ct {
 
 inline constexpr int kMnistClasses = 10;
 inline constexpr SampleShape kMnistShape = {1, 28, 28};
-inline constexpr std::string_view kMnistName = "MNIST", kMnistFolder = "mnist";
+inline constexpr std::string_view kMnistName = "MNIST", kMnistFolder = "mnist", kFashionFolder = "fashion-mnist";
 inline constexpr std::string_view kMnistSource = "https://ossci-datasets.s3.amazonaws.com/mnist/";
 
 struct MnistFiles {

@@ -12,6 +12,7 @@
 
 #include "comm/watchdog/supervision.h"
 #include "data/pictures/transform.h"
+#include "data/portion.h"
 #include "data/sampler.h"
 #include "metrics/log_format.h"
 #include "model/models.h"
@@ -34,8 +35,8 @@ struct Config {
   struct Data {
     std::string dataset = "auto";
     std::string path = "data";
-    std::string train, val;  // the folders of the two splits; empty: in path
-    int64_t validation = 0;  // images held out of the training set
+    std::string train, val;    // the folders of the two splits; empty: in path
+    Portion validation, test;  // held out of the training set, or the folders of these images
     bool shuffle = true;
     Sampler sampler = Sampler::uniform;
     std::vector<double> mean = {0.5, 0.5, 0.5}, std = {0.5, 0.5, 0.5};  // of pixels scaled to 0..1
@@ -45,6 +46,7 @@ struct Config {
     bool exact = false;    // random crops are decoded in full resolution
     int64_t max_pixels = kMaxPixels;
     OnCorrupt on_corrupt = OnCorrupt::error;
+    Labels labels = Labels::fine;
     int64_t limit = 0;    // images of the training set; 0: all
     int64_t workers = 0;  // threads of a rank that read ahead; 0: by cores
   } data;

@@ -142,6 +142,17 @@ std::string checked_text(const ConfigField& field, const Node& node) {
           near.empty() ? "" : "; did you mean " + near + "?");
 }
 
+/// 20%, 8, 2/5 or a folder.
+Portion checked_portion(const ConfigField& field, const Node& node) {
+  if (!node.is_number() && node.kind != Kind::text)
+    wrong_type(field, node, "a percentage such as 20%, a number of images, or a folder");
+  const Portion portion =
+      node.is_number() ? Portion{.amount = static_cast<double>(checked_integer(field, node))} : portion_of(node.text);
+  if (const std::string fault = fault_of(portion); !fault.empty())
+    fail_at(node.mark, field.key, " ", fault, ", found ", flow(node));
+  return portion;
+}
+
 /// One number for each channel, or one for all.
 std::vector<double> checked_list(const ConfigField& field, const Node& node) {
   const bool by_channel = field.key.starts_with("data.normalize.");
@@ -321,6 +332,7 @@ std::string field_text(const ConfigField& field) {
                [](const std::vector<double>* v) { return list_text(*v); },
                [](const std::vector<int64_t>* v) { return list_text(*v); },
                [](const std::vector<std::string>* v) { return list_text(*v); },
+               [](const Portion* v) { return v->is_folder() ? flow(v->folder) : to_text(*v); },
                [](const Compat* v) { return compat_text(*v); },
                [](const ClassWeights* v) { return class_weights_text(*v); },
                [](const std::vector<AugmentStep>* v) { return "[" + joined(*v, ", ", step_text) + "]"; },
@@ -361,6 +373,7 @@ void read_field(const ConfigField& field, const Node& node) {
           [&](std::vector<double>* v) { *v = checked_list(field, node); },
           [&](std::vector<int64_t>* v) { *v = checked_integers(field, node); },
           [&](std::vector<std::string>* v) { *v = checked_words(field, node); },
+          [&](Portion* v) { *v = checked_portion(field, node); },
           [&](Compat* v) { *v = checked_compat(field, node); },
           [&](ClassWeights* v) { *v = checked_class_weights(field, node); },
           [&](std::vector<AugmentStep>* v) {

@@ -24,7 +24,7 @@ using ConfigTarget =
     std::variant<bool*, int64_t*, double*, std::string*, Choice, std::array<double, 2>*, std::vector<double>*,
                  std::vector<int64_t>*, std::vector<std::string>*, std::optional<bool>*, std::optional<int64_t>*,
                  std::optional<double>*, std::vector<AugmentStep>*, std::vector<optim::ParameterGroup>*,
-                 std::optional<optim::Optimizer>*, optim::LrSchedule*, Compat*, ClassWeights*, StepCount*,
+                 std::optional<optim::Optimizer>*, optim::LrSchedule*, Portion*, Compat*, ClassWeights*, StepCount*,
                  std::optional<StepCount>*, std::vector<StepCount>*>;
 
 struct ConfigField {

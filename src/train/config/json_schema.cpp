@@ -166,6 +166,9 @@ Json values(const ConfigField& field) {
                },
                [&](const std::optional<optim::Optimizer>*) { return text(rule, rule.values); },
                [&](const optim::LrSchedule*) { return text(rule, rule.values); },
+               [](const Portion*) -> Json {
+                 return {{"anyOf", {{{"type", "integer"}, {"minimum", 0}}, {{"type", "string"}}}}};
+               },
                [](const Compat*) { return flags(); },
                [&](const ClassWeights*) -> Json {
                  return {{"anyOf",

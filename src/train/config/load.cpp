@@ -38,6 +38,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
     merge.add_file(root);
   }
 
+  for (const ConfigOverride& choice : sources.fitted) merge.add_override(choice);
   std::vector<ConfigOverride> words;
   if (sources.flags) words = sources.flags(merge, warnings);
   words.insert(words.end(), sources.overrides.begin(), sources.overrides.end());

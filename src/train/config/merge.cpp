@@ -166,6 +166,7 @@ void Merge::add_file(const Node& root) {
 
 void Merge::give_way_to(const Node& root) {
   if (has_entry(root, "optimizer")) forget("scheduler");
+  for (const char* own : {"data.validation", "train.best.split"}) values_.erase(own);  // such files hold nothing out
   const auto says = [&](std::string_view key) {
     const Node* value = entry_of(root, key);
     return value && !is_auto(*value);

@@ -24,7 +24,7 @@ class Merge {
 
   void add_file(const document::Node& root);
   /// Before a file is added, drops values that belong to keys of that file: the schedule if it has an optimizer, batch
-  /// sizes if it has one.
+  /// sizes if it has one; and the images that are held out, which such a file knows nothing of.
   void give_way_to(const document::Node& root);
   void add_override(const ConfigOverride& word);
 

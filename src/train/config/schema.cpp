@@ -67,12 +67,22 @@ std::vector<ConfigField> config_fields(Config& c) {
       {"data.dataset",
        &c.data.dataset,
        "of " + join_choices(datasets) +
-           "; auto: CIFAR-10, a packed file, or train/ and val/ in data.path, or the synthetic set if there is nothing",
+           "; auto: CIFAR-10 or CIFAR-100, a packed file, or folders of pictures in data.path, or the synthetic set if "
+           "there "
+           "is nothing",
        {.values = datasets}},
       {"data.path", &c.data.path, "the folder of the data set", changeable},
       {"data.train", &c.data.train, "the folder of the training pictures; empty: train/ in data.path", may_be_empty},
-      {"data.val", &c.data.val, "the folder of the test pictures; empty: val/ in data.path", may_be_empty},
-      {"data.validation", &c.data.validation, "images held out of the training set", natural},
+      {"data.val", &c.data.val, "the folder of the validation pictures; empty: val/ in data.path", may_be_empty},
+      {"data.validation",
+       &c.data.validation,
+       "images that choose the best weights: 20% or a number, held out of the training set, 1/5: the first of five "
+       "folds, or a folder; 0: none, or val/ in data.path",
+       {}},
+      {"data.test",
+       &c.data.test,
+       "test images, where the set has none: 10% or a number, held out of the training set, or a folder",
+       {}},
       {"data.shuffle", &c.data.shuffle, "a new permutation every epoch; false: file order", {}},
       {"data.sampler",
        &c.data.sampler,
@@ -101,6 +111,7 @@ std::vector<ConfigField> config_fields(Config& c) {
        "larger pictures count as damaged, and are not decoded",
        {.min = 1, .max = 1e9}},
       {"data.on_corrupt", &c.data.on_corrupt, "reaction to a damaged image", changeable},
+      {"data.labels", &c.data.labels, "fine | coarse: the classes of a set with two kinds of labels (CIFAR-100)", {}},
       {"data.limit", &c.data.limit, "use the first N training images only, for trials; 0: all", natural},
       {"data.workers",
        &c.data.workers,

@@ -205,8 +205,8 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
   if (config.data.sampler == Sampler::balanced && !config.data.shuffle)
     fail(ExitCode::usage, at("data.sampler"),
          "data.sampler balanced draws images at random; remove data.shuffle false");
-  if (config.train.best.split == BestSplit::val && config.data.validation == 0)
-    fail(ExitCode::usage, at("train.best.split"), "train.best.split val needs data.validation above 0");
+  if (config.data.validation.is_folder() && !config.data.val.empty())
+    fail(ExitCode::usage, at("data.validation"), "data.validation and data.val both name a folder: give one of them");
   if (config.train.early_stopping.patience > 0 && config.train.best.split == BestSplit::last)
     fail(ExitCode::usage, at("train.early_stopping.patience"),
          "train.early_stopping.patience needs train.best.split val or test, whose results it watches");

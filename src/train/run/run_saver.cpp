@@ -158,7 +158,11 @@ void RunSaver::mend_best(const ModelSelection& selection, const Judged& judged) 
 Metadata RunSaver::metadata() const {
   const Config& config = run_.config;
   const Datasets& data = run_.session.data();
-  const auto given = [](const std::string& path) { return path.empty() ? path : absolute_of(path).string(); };
+  const LocateOptions folders = split_folders(config);
+  const auto given = [](const Path& path) { return path.empty() ? "" : absolute_of(path).string(); };
+  const auto origin = [](bool own, const Portion& share) {
+    return own ? std::string(kOwnImages) : share.is_share() ? to_text(share) : std::string(kNoImages);
+  };
   const bool pictures = data.source.kind->pictures;
   return to_metadata({.model = config.model,
                       .mean = config.data.mean,
@@ -166,18 +170,21 @@ Metadata RunSaver::metadata() const {
                       .class_names = data.train->class_names(),
                       .dataset = data.train->name(),
                       .data_path = absolute_of(config.data.path).string(),
-                      .data_train = given(config.data.train),
-                      .data_val = given(config.data.val),
+                      .data_train = given(folders.train),
+                      .data_val = given(folders.val),
+                      .data_test = given(folders.test),
                       .sample = data.train->shape(),
                       .size = pictures ? config.data.size : 0,
                       .resize = pictures ? config.data.resize : 0,
                       .step = run_.state.step,
                       .epoch = run_.state.epoch,
                       .seed = config.seed,
-                      .validation = config.data.validation,
                       .limit = config.data.limit,
-                      .test_images = data.test->count(),
+                      .val_from = origin(data.val != nullptr, data.held_out.validation),
+                      .test_from = origin(data.test != nullptr, data.held_out.test),
+                      .test_images = data.test ? data.test->count() : 0,
                       .on_corrupt = config.data.on_corrupt,
+                      .labels = config.data.labels,
                       .compute = std::string(name_of(compute_type(config))),
                       .evaluated = evaluates_average(config) ? WeightSet::ema : WeightSet::weights,
                       .eval_batch = run_.session.evaluator().batch(),

@@ -5,6 +5,7 @@
 
 #include "data/data_fixture.h"
 #include "data/description.h"
+#include "data/hold_out.h"
 #include "data/image_folder/image_folder_set.h"
 #include "data/locate.h"
 #include "data/pictures/made_up_pictures.h"
@@ -177,7 +178,7 @@ TEST_F(ImageFolderTest, InTrainingAnotherPictureTakesADamagedOnesPlace) {
   for (int64_t i = 0; i < set.count(); ++i)
     if (i != 1 && i != 8) label_of[sample(set, i)] = set.label(i);
   ASSERT_EQ(label_of.size(), 10u);
-  const HoldOut parts = hold_out(1, set.count(), 3);
+  const Parts parts = divide(set, {.seed = 1, .validation = {.amount = 3}});
   const size_t bytes = set.shape().bytes();
   std::vector<std::string> first;
   std::vector<std::pair<std::string, int>> held_out;
@@ -216,7 +217,7 @@ TEST_F(ImageFolderTest, WhereAllAreDamagedTheRunEnds) {
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) fs::resize_file(entry.path(), 50);
   const ImageFolderSet set(folder, {.pictures = kSmall, .on_corrupt = OnCorrupt::skip});
-  Pipeline pipeline(set, hold_out(1, 6, 0).training, {.train_batch = 2, .micro_batch = 2});
+  Pipeline pipeline(set, whole(&set).images, {.train_batch = 2, .micro_batch = 2});
   std::vector<uint8_t> images(2 * set.shape().bytes());
   std::vector<Draw> draws(2);
   std::vector<int32_t> labels(2);

@@ -59,6 +59,14 @@ TEST_F(MnistSetTest, HasImagesAndLabels) {
   }
 }
 
+TEST_F(MnistSetTest, AFolderOfFashionHasItsClasses) {
+  make("fashion-mnist");
+  const DataSource found = locate_data("mnist", root);
+  const auto set = found.kind->open(found, Split::train, {});
+  EXPECT_EQ(set->class_names()[9], "Ankle boot");
+  EXPECT_EQ(MnistSet(make("FashionMNIST/raw"), Split::test, OnCorrupt::error).class_names()[0], "T-shirt/top");
+}
+
 TEST_F(MnistSetTest, TheFingerprintIsOfPixelsAndLabels) {
   const fs::path folder = make();
   const auto fingerprint = [&] { return MnistSet(folder, Split::train, OnCorrupt::error).fingerprint(); };

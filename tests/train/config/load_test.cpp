@@ -21,6 +21,8 @@ TEST_F(ConfigTest, ShippedDefaultSpellsOutTheDefaults) {
   expected.batch = shipped.batch;
   expected.optimizer = shipped.optimizer;
   expected.scheduler = shipped.scheduler;
+  expected.data.validation = portion_of("10%");
+  expected.train.best.split = BestSplit::val;
   EXPECT_TRUE(shipped == expected) << to_yaml(shipped) << to_yaml(expected);
   // All keys are shown, so that the file is the vocabulary; those without a place in it are listed here.
   for (const ConfigField& field : effective_fields(shipped)) {
@@ -49,6 +51,8 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
   Config expected = load_config({.files = {kShipped / "default.yaml"}}, &warnings_);
   expected.model.name = "linear";
   expected.output = "runs/linear";
+  expected.data.validation = {};
+  expected.train.best.split = BestSplit::last;
   EXPECT_TRUE(linear == expected);
   const Config resnet = load_config({.files = {kShipped / "resnet18.yaml"}}, &warnings_);
   EXPECT_EQ(resnet.model.name, "resnet18");
@@ -63,12 +67,12 @@ TEST_F(ConfigTest, ShippedTransformersLoad) {
   const Config ours = load_config({.files = {kShipped / "vit_tiny.yaml"}}, &warnings_);
   EXPECT_EQ(fitting_ranks(ours.batch, 9), (std::vector<int64_t>{1, 2, 4, 8}));
   EXPECT_FALSE(ours.bf16.enabled.has_value());
-  EXPECT_EQ(ours.data.validation, 5000);
+  EXPECT_EQ(ours.data.validation.amount, 5000);
   EXPECT_EQ(ours.train.best.split, BestSplit::val);
   EXPECT_EQ(ours.gradient_clipping, 5);
   const Config seeds = load_config({.files = {kShipped / "vit_tiny_fp16.yaml"}}, &warnings_);
   EXPECT_TRUE(seeds.fp16.enabled);
-  EXPECT_EQ(seeds.data.validation, 0);
+  EXPECT_TRUE(seeds.data.validation.empty());
   EXPECT_EQ(seeds.train.best.split, BestSplit::test);
   EXPECT_EQ(batch_for(seeds.batch, 3), (BatchSizes{1536, 256, 2}));
   for (const Config& config : {ours, seeds}) {

@@ -170,7 +170,6 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
       {"fp16: {hysteresis: 0}", "fp16.hysteresis must be at least 1"},
       {"fp16: {consecutive_hysteresis: 2}", "fp16.consecutive_hysteresis expects true or false"},
       {"fp16: {min_loss_scale: 0}", "fp16.min_loss_scale must be more than 0"},
-      {"optimizer: {type: Adam}\ntrain: {best: {split: val}}", "needs data.validation"},
       {"optimizer: {type: RMSprp}", "did you mean RMSprop?"},
       {"scheduler: {type: StepLr}", "did you mean StepLR?"},
       {"optimizer: {type: Adam}\nscheduler: {type: StepLR}", "scheduler.params.step_size must be given"},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <set>
@@ -114,7 +115,7 @@ class PickleReader {
 
   template <class... Parts>
   [[noreturn]] void fail_here(const Parts&... parts) const {
-    fail(ExitCode::data, "not a file of CIFAR-10's python archive: at byte ", at_, " ", parts...);
+    fail(ExitCode::data, "not a file of CIFAR's python archive: at byte ", at_, " ", parts...);
   }
 
  private:
@@ -200,10 +201,20 @@ class PickleReader {
 
 }  // namespace
 
-PickledBatch read_pickled_batch(std::span<const std::byte> file) {
-  PickleReader reader(file);
+namespace {
+
+void read_labels(PickleReader& reader, int classes, std::vector<uint8_t>& labels) {
+  reader.list([&] {
+    const int64_t label = reader.whole_number("a label");
+    if (label < 0 || label >= classes) reader.fail_here("label ", label, ", the classes are 0 to ", classes - 1);
+    labels.push_back(static_cast<uint8_t>(label));
+  });
+}
+
+/// `labels` reads what is under another key than those that all batches have; false: it does not know the key.
+template <class Labels>
+PickledBatch read_batch(PickleReader& reader, Labels labels) {
   PickledBatch batch;
-  std::vector<uint8_t> labels;
   reader.whole_dict([&](std::string_view key) {
     if (key == "batch_label") {
       reader.skip_text();
@@ -211,41 +222,79 @@ PickledBatch read_pickled_batch(std::span<const std::byte> file) {
       reader.list([&] { reader.skip_text(); });
     } else if (key == "data") {
       batch = reader.array(kImageBytes);
-    } else if (key == "labels") {
-      reader.list([&] {
-        const int64_t label = reader.whole_number("a label");
-        if (label < 0 || label >= kCifarClasses)
-          reader.fail_here("label ", label, ", the classes are 0 to ", kCifarClasses - 1);
-        labels.push_back(static_cast<uint8_t>(label));
-      });
-    } else {
+    } else if (!labels(key)) {
       reader.fail_here("the key ", in_quotes(key), ", which such a file does not have");
     }
   });
-  if (batch.pixels.empty() || batch.pixels.size() != labels.size() * kImageBytes)
-    reader.fail_here(labels.size(), " labels for ", batch.pixels.size() / kImageBytes, " images");
-  batch.labels = std::move(labels);
   return batch;
 }
 
-std::vector<std::string> read_pickled_names(std::span<const std::byte> file) {
-  PickleReader reader(file);
+void require_labels(const PickleReader& reader, const PickledBatch& batch, size_t labels) {
+  if (batch.pixels.empty() || batch.pixels.size() != labels * kImageBytes)
+    reader.fail_here(labels, " labels for ", batch.pixels.size() / kImageBytes, " images");
+}
+
+/// The names under `wanted`, of a dict that may have the lists of names and the numbers `known`.
+std::vector<std::string> read_names(PickleReader& reader, std::string_view wanted,
+                                    std::initializer_list<std::string_view> lists, size_t classes) {
   std::vector<std::string> names;
   reader.whole_dict([&](std::string_view key) {
     if (key == "num_cases_per_batch" || key == "num_vis") {
       reader.whole_number("a number");
-    } else if (key == "label_names") {
+    } else if (std::ranges::find(lists, key) != lists.end()) {
       reader.list([&] {
-        names.emplace_back(reader.text("a name"));
-        if (names.back().empty()) reader.fail_here("an empty class name");
-        if (names.size() > kCifarClasses) reader.fail_here("more than ", kCifarClasses, " class names");
+        const std::string_view name = reader.text("a name");
+        if (key != wanted) return;
+        names.emplace_back(name);
+        if (name.empty()) reader.fail_here("an empty class name");
+        if (names.size() > classes) reader.fail_here("more than ", classes, " class names");
       });
     } else {
       reader.fail_here("the key ", in_quotes(key), ", which such a file does not have");
     }
   });
-  if (names.size() != kCifarClasses) reader.fail_here(names.size(), " class names, not ", kCifarClasses);
+  if (names.size() != classes) reader.fail_here(names.size(), " class names, not ", classes);
   return names;
+}
+
+}  // namespace
+
+PickledBatch read_pickled_batch(std::span<const std::byte> file) {
+  PickleReader reader(file);
+  std::vector<uint8_t> labels;
+  PickledBatch batch = read_batch(reader, [&](std::string_view key) {
+    if (key == "labels") read_labels(reader, kCifarClasses, labels);
+    return key == "labels";
+  });
+  require_labels(reader, batch, labels.size());
+  batch.labels = std::move(labels);
+  return batch;
+}
+
+PickledBatch100 read_pickled_batch_100(std::span<const std::byte> file) {
+  PickleReader reader(file);
+  PickledBatch100 result;
+  const PickledBatch batch = read_batch(reader, [&](std::string_view key) {
+    const bool fine = key == "fine_labels", coarse = key == "coarse_labels";
+    if (fine) read_labels(reader, 100, result.fine);
+    if (coarse) read_labels(reader, 20, result.coarse);
+    return fine || coarse;
+  });
+  for (const size_t labels : {result.fine.size(), result.coarse.size()}) require_labels(reader, batch, labels);
+  result.pixels = batch.pixels;
+  result.by_columns = batch.by_columns;
+  return result;
+}
+
+std::vector<std::string> read_pickled_names(std::span<const std::byte> file) {
+  PickleReader reader(file);
+  return read_names(reader, "label_names", {"label_names"}, kCifarClasses);
+}
+
+std::vector<std::string> read_pickled_names_100(std::span<const std::byte> file, bool coarse) {
+  PickleReader reader(file);
+  return read_names(reader, coarse ? "coarse_label_names" : "fine_label_names",
+                    {"fine_label_names", "coarse_label_names"}, coarse ? 20 : 100);
 }
 
 }  // namespace ct

@@ -24,6 +24,16 @@ struct PickledBatch {
 };
 PickledBatch read_pickled_batch(std::span<const std::byte> file);
 
+/// A file of CIFAR-100's python archive, which has fine_labels and coarse_labels instead of labels.
+struct PickledBatch100 {
+  std::vector<uint8_t> fine, coarse;
+  std::span<const std::byte> pixels;
+  bool by_columns = false;
+};
+PickledBatch100 read_pickled_batch_100(std::span<const std::byte> file);
+/// The fine or the coarse class names of its file meta.
+std::vector<std::string> read_pickled_names_100(std::span<const std::byte> file, bool coarse);
+
 /// The class names of batches.meta.
 std::vector<std::string> read_pickled_names(std::span<const std::byte> file);
 

@@ -1,0 +1,21 @@
+// What finetune.yaml leaves to the pictures and to the pretrained weights.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/config/load.h"
+
+namespace ct {
+
+inline constexpr const char* kOwnPicturesConfig = "finetune.yaml";
+
+/// Does `path` hold folders of pictures, and no set of another kind?
+bool holds_own_pictures(const std::filesystem::path& path);
+
+/// The size of the samples by the network and the weights (`pretrained`, empty: none); batch, warm-up and intervals by
+/// the number of training pictures that these sources lead to.
+std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std::string& pretrained);
+
+}  // namespace ct
