@@ -17,7 +17,7 @@ IsFrozen frozen_by(const std::vector<std::string>& patterns);
 void require_learning(const Config& config, const Graph& graph, const std::string& where);
 
 /// The part of a run that a program trains: before train.unfreeze_at, or after it, where nothing is frozen and the
-/// optimizer has begun anew, with moments of 0. With train.freeze: [] there is one part.
+/// optimizer has begun anew, with moments of 0. Without train.unfreeze_at there is one part.
 struct LearningPhase {
   bool freezes = true;          // as train.freeze says
   bool begins = false;          // this step is the first in which all parameters learn

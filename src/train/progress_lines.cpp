@@ -51,6 +51,11 @@ void ProgressLines::show_step(double) { lr_ = run_.session.engine().latest().sca
 
 std::string ProgressLines::best_text() const { return best_ < 0 ? "" : fmt::format("  best {}", percent(best_, 1)); }
 
+std::string ProgressLines::left_text() const {
+  const auto left = run_.clock.seconds_left();
+  return left ? "  " + duration(*left) + " left" : "";
+}
+
 void ProgressLines::before_step() {
   run_.log.console().advance([&] {
     std::string line =
@@ -59,15 +64,13 @@ void ProgressLines::before_step() {
     line += best_text();
     if (run_.state.step == run_.clock.first_step()) return line;
     const double a_step = run_.clock.seconds_a_step(run_.state.step);
-    return line + fmt::format("  {:.0f} images/s  {} left", static_cast<double>(run_.session.batch().train) / a_step,
-                              duration(run_.clock.seconds_left()));
+    return line + fmt::format("  {:.0f} images/s", static_cast<double>(run_.session.batch().train) / a_step) + left_text();
   });
 }
 
 void ProgressLines::show_evaluating(const std::string& split, int64_t images, int64_t of) {
   run_.log.console().advance([&] {
-    return fmt::format("evaluating: {} image {}/{}{}  {} left", split, images, of, best_text(),
-                       duration(run_.clock.seconds_left()));
+    return fmt::format("evaluating: {} image {}/{}{}{}", split, images, of, best_text(), left_text());
   });
 }
 
@@ -116,7 +119,7 @@ void ProgressLines::print_epoch(const Evaluation* evaluation) {
   const double now = run_.clock.wall_seconds();
   line += fmt::format("  step {}  lr {:.3g}  {}", s.step, run_.session.engine().latest().scalars.lr,
                       duration(now - epoch_begun_));
-  if (s.step < total_steps_) line += "  " + duration(run_.clock.seconds_left()) + " left";
+  if (s.step < total_steps_) line += left_text();
   if (whole_lines_) run_.log.console().dated_note(line);
   epoch_begun_ = now;
   epoch_loss_.reset();

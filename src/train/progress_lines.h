@@ -56,6 +56,7 @@ class ProgressLines : public RunListener {
  private:
   void print_epoch(const Evaluation* evaluation);
   std::string best_text() const;
+  std::string left_text() const;
   void read_best(const Path& folder);
 
   const RunContext& run_;

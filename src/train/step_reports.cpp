@@ -114,8 +114,8 @@ void StepReports::record() {
                  {"skipped", scalars.skipped},
                  {"samples", run_.state.samples},
                  {"samples_per_sec", images / elapsed},
-                 {"wait_fraction", waited / elapsed},
-                 {"seconds_left", run_.clock.seconds_left()}};
+                 {"wait_fraction", waited / elapsed}};
+  if (const auto left = run_.clock.seconds_left()) record["seconds_left"] = *left;
   if (breakdown) record["time_ms"] = to_json(*breakdown);
   if (balance_) record["l_aux"] = *balance_;
   run_.log.record(record);

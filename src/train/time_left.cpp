@@ -22,15 +22,15 @@ void TimeLeft::after_evaluation(double aside) {
 }
 
 double TimeLeft::seconds_a_step() const {
-  const Mark from = now_.step > older_.step ? older_ : Mark{plan_.first_step, 0};
-  return (now_.trained - from.trained) / static_cast<double>(std::max<int64_t>(now_.step - from.step, 1));
+  return (now_.trained - older_.trained) / static_cast<double>(now_.step - older_.step);
 }
 
 int64_t TimeLeft::evaluations_until(int64_t step) const {
   return step / plan_.interval - plan_.first_step / plan_.interval + (step % plan_.interval != 0);
 }
 
-double TimeLeft::seconds(double evaluating) const {
+std::optional<double> TimeLeft::seconds(double evaluating) const {
+  if (now_.step == older_.step) return std::nullopt;
   const double evaluation = evaluated_ > 0 ? (aside_ - aside_before_) / static_cast<double>(evaluated_)
                                            : plan_.evaluation_steps * seconds_a_step();
   const auto steps = static_cast<double>(plan_.total_steps - now_.step);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace ct {
 
@@ -20,8 +21,9 @@ class TimeLeft {
   /// Seconds of this process so far: `trained` in steps, `aside` in evaluations and saves.
   void after_step(int64_t step, double trained, double aside);
   void after_evaluation(double aside);
-  /// Seconds left after that step. `evaluating`: those that an evaluation in progress has taken so far.
-  double seconds(double evaluating = 0) const;
+  /// Seconds left after the latest step; nullopt after the first one, which takes longer than others. `evaluating`: those
+  /// that an evaluation in progress has taken so far.
+  std::optional<double> seconds(double evaluating = 0) const;
 
  private:
   struct Mark {

@@ -22,7 +22,7 @@ class TrainingClock {
     left_ = TimeLeft(plan);
   }
   void after_step(int64_t step) { left_.after_step(step, seconds(), aside_); }
-  double seconds_left() const {
+  std::optional<double> seconds_left() const {
     const Clock::duration evaluating = evaluation_begun_ ? Clock::now() - *evaluation_begun_ : Clock::duration(0);
     return left_.seconds(std::chrono::duration<double>(evaluating).count());
   }

@@ -26,8 +26,8 @@ def settings(patterns=PATTERNS, **changed):
 
 
 def averaged(**changed):
-    """With an average of the weights and accumulation over a number of micro-batches that is no power of two."""
-    return settings(train_batch_size=12, train__ema__decay=0.9, train__ema__start=1, optimizer="{type: SGD, params: {lr: 0.01, momentum: 0.9}}",
+    """With an average of the weights, and twelve micro-batches a step, which ranks meet at each."""
+    return settings(train_batch_size=24, train_micro_batch_size_per_gpu=2, train__ema__decay=0.9, train__ema__start=1, optimizer="{type: SGD, params: {lr: 0.01, momentum: 0.9}}",
                     **changed)
 
 
@@ -37,9 +37,10 @@ def unfrozen(**changed):
 
 @functools.lru_cache(None)
 def whole(of):
-    output = path("whole-" + of.__name__)
+    """The uninterrupted run's folder, what it said, and its duration."""
+    begin, output = time.monotonic(), path("whole-" + of.__name__)
     done = train(output, of())
-    return output, done.stderr
+    return output, done.stderr, time.monotonic() - begin
 
 
 def states(output):
@@ -64,7 +65,7 @@ def changed_between(output, first, last):
 @check
 def what_is_frozen_keeps_its_bits():
     for of in settings, averaged:
-        output, said = whole(of)
+        output, said, _ = whole(of)
         expect_match(said, r"\d+ of \d+ parameters learn \(train\.freeze\)")
         names = {name for name in tensors_at(output, 8) if not name.endswith("num_batches_tracked")}
         learnt = {name for name in names if not name.startswith(FROZEN)}
@@ -95,8 +96,22 @@ def stopped_and_resumed():
 
 
 @check
+def killed_and_resumed():
+    numbers = random.Random(2)
+    for turn, of in enumerate([settings, averaged, unfrozen] * 8 if FULL else [unfrozen]):
+        output, longest = path("killed-%d" % turn), 1.2 * whole(of)[2]
+
+        def start_of(kills):
+            ranks, stage = Ranks((1, 2, 4)[(turn + kills) % 3]), numbers.randrange(4)
+            words = train_words(output, of(zero_optimization__stage=stage))
+            return "%s, %s, stage %d" % (of.__name__, ranks, stage), ranks.words(*words), numbers.uniform(0.1, 1) * longest
+
+        expect_same(output, of, *train_through_kills(3, start_of))
+
+
+@check
 def unfreezing_trains_all_and_begins_the_optimizer_anew():
-    output, said = whole(unfrozen)
+    output, said, _ = whole(unfrozen)
     expect_match(said, r"all parameters learn since epoch 2, with moments that began at 0 \(train\.unfreeze_at\)")
     names = {name for name in tensors_at(output, 8) if not name.endswith("num_batches_tracked")}
     train(path("all"), settings(patterns=[], train__max_steps=8))
@@ -109,7 +124,8 @@ def unfreezing_trains_all_and_begins_the_optimizer_anew():
 def no_bytes_for_what_is_frozen():
     patterns = ["conv1*", "bn1*", "layer*"]
     for ranks, stage in [(1, 0), (2, 1), (2, 3)]:
-        sets = settings(patterns, zero_optimization__stage=stage, train__max_steps=1, model__width=16)
+        sets = settings(patterns, zero_optimization__stage=stage, train__max_steps=1, model__width=16,
+                        train_micro_batch_size_per_gpu=32 // ranks)
         output = path("bytes-%d-%d" % (ranks, stage))
         train(output, sets, ranks=Ranks(ranks))
         used = records(output, "end")[-1]["peak_bytes"]
@@ -119,7 +135,9 @@ def no_bytes_for_what_is_frozen():
         fc = 4 * (128 * 10 + 10)
         for kind, most in ("gradients", 2 * fc), ("optimizer", 3 * fc):
             expect(used[kind] <= most, "%s: %d bytes" % (kind, used[kind]))
-            expect(abs(told[kind] - used[kind]) <= 0.02 * used[kind] + 512, kind, told[kind], used[kind], ranks, stage)
+            # A last layer may be one piece, which rank 0 owns; the record has the ranks' mean.
+            most_told = most if ranks > 1 else 1.02 * used[kind]
+            expect(0.98 * used[kind] <= told[kind] <= most_told, kind, told[kind], used[kind], ranks, stage)
         traffic = records(output, "end")[-1]["traffic"]["elements"]
         expect(traffic <= 3 * fc / 4, "%d ranks, stage %d moved %s elements" % (ranks, stage, traffic))
 
