@@ -16,6 +16,7 @@
 #include "comm/all_ranks.h"
 #include "data/description.h"
 #include "data/pictures/picture_set.h"
+#include "metrics/log_format.h"
 #include "train/class_balance.h"
 #include "train/loss_scale_report.h"
 #include "train/run/run_files.h"
