@@ -64,14 +64,14 @@ void ProgressLines::before_step() {
     line += best_text();
     if (run_.state.step == run_.clock.first_step()) return line;
     const double a_step = run_.clock.seconds_a_step(run_.state.step);
-    return line + fmt::format("  {:.0f} images/s", static_cast<double>(run_.session.batch().train) / a_step) + left_text();
+    return line + fmt::format("  {:.0f} images/s", static_cast<double>(run_.session.batch().train) / a_step) +
+           left_text();
   });
 }
 
 void ProgressLines::show_evaluating(const std::string& split, int64_t images, int64_t of) {
-  run_.log.console().advance([&] {
-    return fmt::format("evaluating: {} image {}/{}{}{}", split, images, of, best_text(), left_text());
-  });
+  run_.log.console().advance(
+      [&] { return fmt::format("evaluating: {} image {}/{}{}{}", split, images, of, best_text(), left_text()); });
 }
 
 void ProgressLines::show_window(const StepWindow& window) {

@@ -21,8 +21,8 @@ class TimeLeft {
   /// Seconds of this process so far: `trained` in steps, `aside` in evaluations and saves.
   void after_step(int64_t step, double trained, double aside);
   void after_evaluation(double aside);
-  /// Seconds left after the latest step; nullopt after the first one, which takes longer than others. `evaluating`: those
-  /// that an evaluation in progress has taken so far.
+  /// Seconds left after the latest step; nullopt after the first one, which takes longer than others. `evaluating`:
+  /// those that an evaluation in progress has taken so far.
   std::optional<double> seconds(double evaluating = 0) const;
 
  private:

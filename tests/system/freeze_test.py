@@ -76,7 +76,7 @@ def what_is_frozen_keeps_its_bits():
 
 @check
 def any_ranks_and_stage():
-    for of, number in (settings, 4), (averaged, 3), (unfrozen, 3):
+    for of, number in (settings, 2), (averaged, 2), (unfrozen, 2):
         for ranks, stage in KINDS if FULL else random.Random(5).sample(KINDS, number):
             output = path("%s-%d-%d" % (of.__name__, ranks, stage))
             train(output, of(zero_optimization__stage=stage), ranks=Ranks(ranks))
@@ -86,7 +86,7 @@ def any_ranks_and_stage():
 @check
 def stopped_and_resumed():
     """On other ranks and stages each time; three steps are an epoch, after which `unfrozen` unfreezes."""
-    for of in unfrozen, averaged:
+    for of in [unfrozen, averaged] if FULL else [unfrozen]:
         output = path("parts-" + of.__name__)
         for step in range(1, 9):
             ranks = (1, 2, 4)[step % 3]
@@ -163,7 +163,8 @@ def the_stand_in_for_cuda_computes_the_same():
     """Losses as on the host, and the same bits on ranks, stages and after unfreezing, in f32 and bf16."""
     need_on_host()
     words = ["--device", "cuda"]
-    for bf16, ranks, stage in [(False, 1, 0), (False, 2, 3), (True, 1, 0), (True, 2, 2)]:
+    for bf16, ranks, stage in [(False, 1, 0), (False, 2, 3), (True, 1, 0), (True, 2, 2)] if FULL else [
+            (False, 1, 0), (True, 1, 0), (True, 2, 2)]:
         sets = unfrozen(bf16__enabled=bf16, zero_optimization__stage=stage, train_batch_size=8, train__epochs=2,
                         train__max_steps=14, train__save_interval=0, train__eval_interval=20, data__path=few(100, 4),
                         train__eval_batch_size=4, communication__share_device=True)

@@ -146,7 +146,7 @@ TEST_F(DataShapes, TheStemSuitsTheImagesAndIsRecorded) {
 TEST_F(DataShapes, SamplesThatDoNotFitAreRefused) {
   const auto refusal = [&](const std::string& model, Open open) {
     try {
-      train({model, open, folder("refused")});
+      train({.model = model, .open = open, .output = folder("refused"), .held_out = 0});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::usage);
       return std::string(error.what());

@@ -75,9 +75,11 @@ TEST_F(ImageFolderTest, FindsPicturesAsImageFolderDoes) {
     for (size_t i = 0; i < labels.size(); ++i) EXPECT_EQ(set.label(static_cast<int64_t>(i)), labels[i]);
     EXPECT_EQ(set.shape(), (SampleShape{3, 8, 8}));
     EXPECT_FALSE(set.direct());
-    ASSERT_EQ(set.notes().size(), 1u);
-    EXPECT_EQ(set.notes()[0].find("6 hidden files or folders are left out"), 0u) << set.notes()[0];
-    EXPECT_NE(set.notes()[0].find("'" + (folder / ".ipynb_checkpoints").string() + "'"), std::string::npos);
+    ASSERT_EQ(set.notes().size(), 2u);
+    EXPECT_EQ(set.notes()[0], "1 picture in no folder of a class is left out, such as '" +
+                                  (folder / "notes.png").string() + "'");
+    EXPECT_EQ(set.notes()[1].find("6 hidden files or folders are left out"), 0u) << set.notes()[1];
+    EXPECT_NE(set.notes()[1].find("'" + (folder / ".ipynb_checkpoints").string() + "'"), std::string::npos);
   }
 }
 
@@ -249,6 +251,10 @@ TEST_F(ImageFolderTest, TheKindIsFoundByItsFoldersOrByNames) {
     EXPECT_EQ(source.kind->open(source, Split::train, {})->count(), 3);
     EXPECT_EQ(source.kind->open(source, Split::test, {})->classes(), 3);
   }
+  // A split alone is a set of its own, without test images.
+  const DataSource alone = locate_data("auto", folder / "val", memory);
+  EXPECT_TRUE(has_split(alone, Split::train) && !has_split(alone, Split::val) && !has_split(alone, Split::test));
+  EXPECT_EQ(alone.kind->open(alone, Split::train, {})->classes(), 3);
   // CIFAR-10 comes first, where it lies there too.
   fs::create_directories(folder / "cifar-10-batches-bin");
   EXPECT_EQ(locate_data("auto", folder, memory).kind->key, "cifar10");
