@@ -23,8 +23,8 @@ class RunSummary {
   Json usage(size_t snapshot_bytes, const Traffic& moved, const Traffic& norms) const;
   /// The `end` record, with `result` in it. `reason` as in RunFolder.
   void record_end(const std::string& reason, const Json& result) const;
-  /// The last messages. `usage`: of usage(); `folder`: the run's; `final`: the latest evaluation, of the chosen weights if
-  /// train.best chose by validation images.
+  /// The last messages. `usage`: of usage(); `folder`: the run's; `final`: the latest evaluation, of the chosen weights
+  /// if train.best chose by validation images.
   void print_end(const std::string& weights_sha256, const Json& usage, const Path& folder,
                  const Evaluation& final) const;
 

@@ -70,8 +70,9 @@ Schedule step_schedule(const Config& config, const RunLength& run, int64_t optim
   // DeepSpeed's FP16_Optimizer makes an empty step as it is made.
   const int64_t ahead =
       config.compat.has(CompatFlag::adam_t) && config.fp16.enabled && config.zero_optimization.stage == 0;
-  return [optimizer = config.optimizer.value(), rates = step_rates(config, run), optimizer_begun,
-          ahead](int64_t step) { return optim::schedule_row(rates(step), optimizer, step - optimizer_begun, ahead); };
+  return [optimizer = config.optimizer.value(), rates = step_rates(config, run), optimizer_begun, ahead](int64_t step) {
+    return optim::schedule_row(rates(step), optimizer, step - optimizer_begun, ahead);
+  };
 }
 
 std::string optimizer_note(const Config& config) {

@@ -44,7 +44,8 @@ TEST(SoftmaxCrossEntropy, ALabelIsNoHitWhereALogitIsNan) {
     Buffer<int32_t> labels(std::vector<int>{kLabel}), predicted(1), label_rank(1);
     logits[kLabel] = 1;
     logits[c] = std::numeric_limits<float>::quiet_NaN();
-    softmax_cross_entropy({1, 10, logits, labels, nullptr, nullptr, nullptr, 0.0, 1.0f, losses, nullptr, predicted, label_rank});
+    softmax_cross_entropy(
+        {1, 10, logits, labels, nullptr, nullptr, nullptr, 0.0, 1.0f, losses, nullptr, predicted, label_rank});
     EXPECT_EQ(label_rank[0], c == kLabel ? 10 : 1) << "in class " << c;
   }
 }
