@@ -35,7 +35,8 @@ std::optional<double> TimeLeft::seconds(double evaluating) const {
                                            : plan_.evaluation_steps * seconds_a_step();
   const auto steps = static_cast<double>(plan_.total_steps - now_.step);
   const auto evaluations = static_cast<double>(std::max<int64_t>(evaluations_until(plan_.total_steps) - evaluated_, 0));
-  return std::max(steps * seconds_a_step() + evaluations * evaluation - std::min(evaluating, evaluation), 0.0);
+  const double all = (evaluations + plan_.closing) * evaluation;
+  return std::max(steps * seconds_a_step() + all - std::min(evaluating, evaluation), 0.0);
 }
 
 }  // namespace ct

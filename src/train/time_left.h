@@ -14,6 +14,7 @@ class TimeLeft {
     int64_t first_step = 0, total_steps = 0;  // done before this process; of the whole run
     int64_t interval = 1;                     // steps from one evaluation to the next; the run's end has one too
     double evaluation_steps = 0;              // the guess: the number of steps that take as long
+    double closing = 0;                       // the evaluation of the chosen weights: so many of the others
   };
   TimeLeft() = default;
   explicit TimeLeft(const Plan& plan) : plan_(plan) {}

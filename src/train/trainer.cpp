@@ -63,12 +63,23 @@ ExitCode Trainer::run_to_end() {
 
 /// Until an evaluation was timed: a forward pass is taken for a third of a step's work.
 TimeLeft::Plan Trainer::time_plan() const {
-  const int64_t images = test_->images() + (validation_ ? validation_->images() : 0);
+  int64_t images = 0, closing = 0;
+  for (const auto& [split, name] : evaluated_splits()) images += split->images();
+  if (judges_at_end() && test_) closing = test_->images();
   return {.first_step = state_.step,
           .total_steps = total_steps_,
           .interval = config_.train.eval_interval > 0 ? config_.train.eval_interval : session_.steps_per_epoch(),
           .evaluation_steps = static_cast<double>(images * passes(config_.train.eval_views)) /
-                              (3 * static_cast<double>(session_.batch().train))};
+                              (3 * static_cast<double>(session_.batch().train)),
+          .closing = static_cast<double>(closing) / static_cast<double>(images)};
+}
+
+/// What each evaluation during training takes.
+std::vector<Trainer::NamedPipeline> Trainer::evaluated_splits() const {
+  std::vector<NamedPipeline> splits;
+  if (validation_) splits.emplace_back(&*validation_, "val");
+  if (test_ && !judges_at_end()) splits.emplace_back(&*test_, "test");
+  return splits;
 }
 
 void Trainer::train_step() {
@@ -218,10 +229,7 @@ bool Trainer::evaluate_now(Because because) {
     session_.engine().settle();
     const Traffic before = session_.collectives().traffic(TrafficKind::training);
     reports_->drain_losses();
-    std::vector<NamedPipeline> splits;
-    if (validation_) splits.emplace_back(&*validation_, "val");
-    if (test_ && !judges_at_end()) splits.emplace_back(&*test_, "test");
-    const std::vector<Evaluation> results = evaluate_splits(splits);
+    const std::vector<Evaluation> results = evaluate_splits(evaluated_splits());
     if (results.empty()) return;
     done = true;
     session_.check_data();

@@ -60,6 +60,7 @@ class Trainer {
   /// Do the images of the test set judge the chosen weights alone, at the end?
   bool judges_at_end() const { return config_.train.best.split == BestSplit::val; }
   using NamedPipeline = std::pair<const EvalPipeline*, const char*>;  // images and the name of their split
+  std::vector<NamedPipeline> evaluated_splits() const;
   std::vector<Evaluation> evaluate_each(const std::vector<NamedPipeline>& splits);
   std::vector<Evaluation> evaluate_splits(const std::vector<NamedPipeline>& splits);
   bool judge_best();

@@ -29,6 +29,12 @@ TEST(TimeLeft, EvaluationsTakeAsLongAsThoseSoFar) {
   EXPECT_DOUBLE_EQ(left.seconds().value(), 80 + 8 * 4);
 }
 
+TEST(TimeLeft, TheChosenWeightsAreEvaluatedOnceMore) {
+  TimeLeft left({.total_steps = 100, .interval = 10, .evaluation_steps = 2, .closing = 2.5});
+  for (int64_t step = 1; step <= 6; ++step) left.after_step(step, static_cast<double>(step), 0);
+  EXPECT_DOUBLE_EQ(left.seconds().value(), 94 + 10 * 2 + 2.5 * 2);
+}
+
 TEST(TimeLeft, OldStepsAreForgotten) {
   TimeLeft left({.total_steps = 4000, .interval = 4000});
   double trained = 0;
