@@ -130,8 +130,11 @@ bool parse(CLI::App& app, const Words& words) {
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ExtrasError& e) {
-    // Training is the default verb, so its parser sees a verb that follows options as an unknown word.
-    for (const std::string& word : app.remaining())
+    // Training is the default verb, so its parser sees a verb that follows options as CONFIG or as an unknown word.
+    Words unknown = app.remaining();
+    if (const CLI::Option* config = app.get_option_no_throw("CONFIG"); config != nullptr)
+      unknown.insert(unknown.begin(), config->results().begin(), config->results().end());
+    for (const std::string& word : unknown)
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
     fail(ExitCode::usage, e.what(), option_meant(app), "; see ", app.get_name(), " --help");

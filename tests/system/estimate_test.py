@@ -63,7 +63,7 @@ def a_peak_is_the_runs_own_under_any_parent():
     ballast = b"x" * (400 << 20)
     kernel, record, foretold = peaks("linear", 1, sets)
     expect(kernel > len(ballast), "the kernel counts no parent here: this shows nothing")
-    expect(abs(record / foretold - 1) < 0.02, record, foretold)
+    expect(abs(record / foretold - 1) < 0.05, record, foretold)  # a parent's would be twice as large
 
 
 @check
