@@ -41,6 +41,23 @@ def resumed_on_another_device():
 
 
 @check
+def the_best_weights_are_judged():
+    """At the end best.bin's weights take the place of the last ones: the test images give eval's loss, on any stage."""
+    sets = small(data__limit=60, data__validation=10, train__best__split="val", train__best__metric="loss",
+                 train__eval_interval=1, optimizer__params__lr=1, scheduler__params__warmup_max_lr=1, train__ema__decay=0.5)
+    tests = []
+    for ranks, stage in (1, 0), (2, 3):
+        output = path("judged-%d" % ranks)
+        train(output, {**sets, "zero_optimization.stage": stage}, *CUDA, ranks=Ranks(ranks), env=ONE_GPU)
+        test, = [r for r in records(output, "eval") if r["split"] == "test"]
+        expect(test["step"] < 3, "the last is the best: this shows nothing", test)
+        tests.append({key: value for key, value in test.items() if key not in FREE_FIELDS})
+    expect_equal(*tests)
+    evaluated = json.loads(succeeds("eval", "--ckpt", output, "--json", *CUDA).stdout)
+    expect_equal(evaluated["loss"], test["loss"])
+
+
+@check
 def begun_in_bf16_by_itself_and_continued_without_it():
     """auto selects bf16 on GPUs; on the CPU bf16 is hidden."""
     need_stand_in()

@@ -61,10 +61,10 @@ def a_folder_of_classes_is_divided_by_the_seed():
     expect("1 picture in no folder of a class is left out, such as '%s/loose.png'" % pets() in done.stderr, done.stderr)
     expect("configs/finetune.yaml\n" in done.stderr and "warning: " not in done.stderr, done.stderr)
     expect_equal(snapshot(pets()), before, "pictures were written")
-    losses = {r["step"]: r["loss"] for r in evaluations(output, "val")}
-    expect(len(losses) > 5 and not evaluations(output, "test"), losses)
+    figures = {r["step"]: r["accuracy"] for r in evaluations(output, "val")}
+    expect(len(figures) > 5 and not evaluations(output, "test"), figures)
     end = records(output, "end")[-1]
-    expect_equal(end["best"]["value"], min(losses.values()))
+    expect_equal(end["best"]["value"], max(figures.values()))
     expect("; these images chose the weights, so the figure is optimistic: data.test holds out" in done.stderr, done.stderr)
     expect("of the network on the 8 val images" in done.stdout, done.stdout)
     files = {name: digest for name, digest in snapshot(output).items() if name != ".lock"}
@@ -72,7 +72,7 @@ def a_folder_of_classes_is_divided_by_the_seed():
     expect_equal({name: digest for name, digest in snapshot(output).items() if name != ".lock"}, files)
     # The same images again, and the others.
     found = evaluate(output)
-    expect_equal((found["split"], found["images"], found["loss"]), ("val", 8, end["best"]["value"]))
+    expect_equal((found["split"], found["images"], found["accuracy"]), ("val", 8, end["best"]["value"]))
     expect_equal(evaluate(output, "--split", "train")["images"], 32)
     fails(USAGE, run("eval", "--ckpt", output, "--split", "test"), "no test images", "--data")
     expect_equal(evaluate(output, "--data", pets())["images"], 40)
@@ -102,7 +102,7 @@ def folders_of_splits_keep_their_parts():
     done = own(data, path("divided-run"), "-e", "3")
     expect_equal(done.returncode, DONE, done.stderr)
     expect("2 classes: ant 12, bee 12; 24 train, 6 validation, 8 test\n" in done.stderr, done.stderr)
-    expect_match(done.stderr, r"best: epoch \d, validation [\d.]+ %, chosen by its loss of [\d.]+; test [\d.]+ %\n")
+    expect_match(done.stderr, r"best: epoch \d, validation [\d.]+ %; test [\d.]+ %\n")
     expect_equal(len(evaluations(path("divided-run"), "test")), 1)
     expect_equal([evaluate(path("divided-run"), *words)["images"] for words in ([], ["--split", "val"])], [8, 6])
     # Without validation images of their own a share is held out; those that choose nothing are test images.
