@@ -159,7 +159,7 @@ def wrong_keys():
     fails(USAGE, run("trian"), "trian")
     for verb in ["eval", "ckpt"]:
         fails(USAGE, run("--config", DEFAULT, verb, "ls"), verb + " is ", "first: cifar-train " + verb)
-    fails(USAGE, run("--config", DEFAULT, "ls"), "not expected: ls")
+    fails(USAGE, run("--config", DEFAULT, "ls"), "'ls' and --config")
     expect(not os.path.exists(path("out-config")), "a refused configuration left an output folder")
 
 
