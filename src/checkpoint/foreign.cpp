@@ -1,7 +1,10 @@
 // What files of other formats are that are given where safetensors are expected.
 #include <algorithm>
+#include <string>
 #include <string_view>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "base/wrong_download.h"
 #include "checkpoint/safetensors.h"
 
@@ -9,10 +12,6 @@ namespace ct {
 namespace {
 
 using namespace std::string_view_literals;
-
-constexpr std::string_view kPickle =
-    "a pickle, as PyTorch wrote before version 1.6: write it anew, with python3 -c \"import torch; "
-    "torch.save(torch.load('W.pth', map_location='cpu', weights_only=True), 'W-new.pth')\"";
 
 struct Format {
   std::string_view begin, what;
@@ -41,16 +40,26 @@ bool is_onnx(std::string_view file) {
   return file.size() > 2 && file[0] == 8 && file[1] > 0 && file[1] < 32 && "\x12\x3a\x42"sv.find(file[2]) != file.npos;
 }
 
+/// The remedy works as it stands.
+std::string old_pickle(const Path& path) {
+  Path anew = path;
+  anew.replace_filename(path.stem().native() + "-new.pth");
+  return str(
+      "a pickle, as PyTorch wrote before version 1.6: write it anew, with python3 -c \"import torch; torch.save(",
+      "torch.load(", in_quotes(path.native()), ", map_location='cpu', weights_only=True), ", in_quotes(anew.native()),
+      ")\"");
+}
+
 }  // namespace
 
-std::string_view foreign_format(std::span<const std::byte> bytes) {
+std::string foreign_format(std::span<const std::byte> bytes, const Path& path) {
   const std::string_view file(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (file.empty()) return "empty: use another copy of it";
-  if (is_pickle(file)) return kPickle;
+  if (is_pickle(file)) return old_pickle(path);
   if (is_onnx(file)) return "an ONNX model: give its weights as safetensors, under PyTorch's names";
-  if (const std::string_view wrong = wrong_download(bytes); !wrong.empty()) return wrong;
+  if (const std::string_view wrong = wrong_download(bytes); !wrong.empty()) return std::string(wrong);
   const auto known = std::ranges::find_if(kFormats, [&](const Format& f) { return file.starts_with(f.begin); });
-  return known == std::end(kFormats) ? "" : known->what;
+  return known == std::end(kFormats) ? "" : std::string(known->what);
 }
 
 }  // namespace ct

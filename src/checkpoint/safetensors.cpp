@@ -180,7 +180,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
   }
   uint64_t size = 0;
   const auto not_safetensors = [&](const auto&... why) {
-    if (const std::string_view format = foreign_format(all); !format.empty()) refuse(path, "it is ", format);
+    if (const std::string format = foreign_format(all, path); !format.empty()) refuse(path, "it is ", format);
     refuse(path, why..., kDamaged);
   };
   if (all.size() < sizeof size) not_safetensors("it has only ", all.size(), " bytes");

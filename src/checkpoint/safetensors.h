@@ -63,7 +63,7 @@ struct StoredTensor : TensorView {
 
 /// The format of a file that is not safetensors, and the remedy: "a gzip archive: unpack it first". Determined from its
 /// first bytes; empty: unknown. Defined in foreign.cpp.
-std::string_view foreign_format(std::span<const std::byte> file);
+std::string foreign_format(std::span<const std::byte> file, const Path& path);
 
 /// A file mapped for reading. The tensors' data are valid for its lifetime.
 class SafetensorsFile {

@@ -161,12 +161,14 @@ ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>*
   const JobEnvironment job = enter_job(words.env, warnings);
   const bool is_named = words.config || !job.config.empty();
   const auto data = std::ranges::find(words.overrides, kDataKey, &ConfigOverride::key);
-  const bool own_pictures = !is_named && !words.overlay && job.overlay.empty() && data != words.overrides.end() &&
+  const bool for_pictures = !is_named || (words.config && fs::path(*words.config).filename() == kOwnPicturesConfig);
+  const bool own_pictures = for_pictures && !words.overlay && job.overlay.empty() && data != words.overrides.end() &&
                             holds_own_pictures(data->value);
   ConfigSources sources{.begins_with_default = !is_named && !own_pictures, .flags = flags, .sets = words.sets};
   sources.files = {locate_config(!job.config.empty() && !words.config ? job.config
+                                 : words.config                       ? *words.config
                                  : own_pictures                       ? kOwnPicturesConfig
-                                                                      : words.config.value_or("default.yaml"))};
+                                                                      : "default.yaml")};
   if (words.overlay == "")
     fail(ExitCode::usage, kOverlayOption, " is empty: DeepSpeed requires ", kOverlayOption,
          " to specify configuration file");

@@ -87,6 +87,9 @@ std::vector<uint32_t> images_of(const Images& images, const DataSet& set) {
                              .limit = info.limit,
                              .validation = share(info.val_from),
                              .test = share(info.test_from)});
+  if (images.recorded && info.divided_crc != 0 && fingerprint(set, parts) != info.divided_crc)
+    fail(ExitCode::data, images.path, ": other images than those of the run, which held some of them out: among the ",
+         images.split, " images may be some that it trained on; restore the set, or give other images with --data DIR");
   return images.split == "val" ? parts.validation : images.split == "test" ? parts.test : parts.training;
 }
 

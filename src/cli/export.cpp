@@ -57,9 +57,11 @@ int verb_export(const Words& words) {
 
   if (format != "safetensors")
     fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
-  if (lower_case(std::filesystem::path(out).extension().string()) == ".onnx")
-    fail(ExitCode::usage, "--out ", in_quotes(out),
-         ": this version writes safetensors, not ONNX; give a name such as model.safetensors");
+  constexpr std::string_view kOthers[] = {".onnx", ".pth", ".pt"};
+  const std::string extension = lower_case(std::filesystem::path(out).extension().string());
+  if (std::ranges::find(kOthers, extension) != std::end(kOthers))
+    fail(ExitCode::usage, "--out ", in_quotes(out), ": this version writes safetensors, not ", extension,
+         " files; give a name such as model.safetensors");
   const SafetensorsFile file(weights_file(checkpoint));
   const WeightSet set = which.of(file);
   require_replaceable_weights(out);

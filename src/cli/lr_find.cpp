@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "metrics/console.h"
 #include "metrics/metrics_log.h"
 #include "metrics/rate_range.h"
 #include "train/config/document.h"
@@ -24,26 +26,32 @@ struct LrFindFlags {
   ConfigWords files;
   std::string ranks = "auto";
   double from = 1e-6, to = 1;
-  int steps = 100;
+  int64_t steps = 0;  // 0: by the batch
   bool json = false;
 };
 
 /// The rate of step 0 is `from`, that of the last one is `to`.
-double growth(const LrFindFlags& f) { return std::pow(f.to / f.from, 1.0 / (f.steps - 1)); }
+double growth(const LrFindFlags& f) { return std::pow(f.to / f.from, 1.0 / static_cast<double>(f.steps - 1)); }
+
+/// Small batches have noisy losses: a hundred batches of 32 images, but at most a thousand.
+int64_t default_steps(int64_t batch) { return std::clamp<int64_t>(3200 / batch, 100, 1000); }
 
 /// Trains until the loss diverges or all steps are done.
 std::vector<RatePoint> run_test(const LrFindFlags& f, const Config& config, Communicator& comm) {
+  Console console(comm.rank() == 0, Verbosity::normal);
+  console.progress("preparing the network");
   TrainingSession session(config, comm, {.evaluates = false, .warn = comm.rank() == 0 ? warn : nullptr});
   session.prepare();
   session.make_data();
   session.initialize();
   const int64_t of_epoch = session.steps_per_epoch();
   std::vector<RatePoint> points;
-  for (int step = 0; step < f.steps && !has_diverged(smoothed(points)); ++step) {
+  for (int64_t step = 0; step < f.steps && !has_diverged(smoothed(points, f.steps)); ++step) {
     session.step(step / of_epoch, step % of_epoch);
     session.engine().settle();
+    console.advance([&] { return str("step ", step + 1, "/", f.steps); });
     const std::vector<double> losses = session.engine().drain_losses();
-    points.push_back({f.from * std::pow(growth(f), step),
+    points.push_back({f.from * std::pow(growth(f), static_cast<double>(step)),
                       std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(session.batch().train)});
   }
   session.engine().drain_balances();
@@ -54,7 +62,7 @@ std::vector<RatePoint> run_test(const LrFindFlags& f, const Config& config, Comm
 }
 
 void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
-  const std::vector<RatePoint> smooth = smoothed(points);
+  const std::vector<RatePoint> smooth = smoothed(points, f.steps);
   const auto found = suggest_rate(smooth);
   if (f.json) {
     Json result = {{"steps", points.size()}, {"diverged", has_diverged(smooth)}};
@@ -71,7 +79,7 @@ void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
   for (const std::string& line : picture(smooth, found ? std::optional(found->rate) : std::nullopt))
     std::printf("%s\n", line.c_str());
   if (!found)
-    fail(ExitCode::diverged, "lr-find: the loss falls at no rate from ", document::flow(f.from), " to ",
+    fail(ExitCode::diverged, "lr-find: the loss falls clearly at no rate from ", document::flow(f.from), " to ",
          document::flow(f.to), "; try --from, --to, or more --steps");
   std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try --lr %.2g\n", points.size(),
               found->steepest, found->lowest, found->rate);
@@ -86,7 +94,8 @@ int verb_lr_find(const Words& words) {
   add_config_options(app, f.files);
   app.add_option("--from", f.from, "the first rate")->check(CLI::PositiveNumber);
   app.add_option("--to", f.to, "the last rate")->check(CLI::PositiveNumber);
-  app.add_option("--steps", f.steps, "optimizer steps")->check(CLI::Range(10, 100000));
+  app.add_option("--steps", f.steps, "optimizer steps (default: 100, of small batches up to 1000)")
+      ->check(CLI::Range(20, 100000));
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
   add_device_options(app, f.files);
   app.add_flag("--json", f.json, "one JSON object instead of text");
@@ -95,6 +104,11 @@ int verb_lr_find(const Words& words) {
 
   std::vector<std::string> warnings;
   ConfigSources sources = locate_configs(f.files, &warnings);
+  if (f.steps == 0) {
+    std::vector<std::string> not_yet;
+    const Config config = load_config(sources, &not_yet);
+    f.steps = default_steps(batch_for(config.batch, rank_count(config, f.ranks)).train);
+  }
   for (const auto& [key, value] : {std::pair{"optimizer.params.lr", f.from}, {"scheduler.params.gamma", growth(f)}})
     sources.overrides.push_back({key, document::flow(value), "lr-find"});
   sources.overrides.insert(sources.overrides.end() - 1, {"scheduler.type", "ExponentialLR", "lr-find"});

@@ -60,10 +60,12 @@ std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std:
   const Datasets data = open_datasets(first, *make_solo(), IfAbsent::keep_in_memory);
   const auto images = static_cast<uint64_t>(data.training().count());
 
-  // Two steps an epoch at least. Micro-batches of 8 or more: batch norms need some images.
-  const uint64_t batch = std::clamp<uint64_t>(std::bit_floor(images / 2), 1, 64);
-  const uint64_t micro = std::max(batch / 4, std::min<uint64_t>(batch, 8));
-  add(fitted, "train_batch_size", str(batch));
+  // Two steps an epoch at least. Micro-batches of about 8 or more: batch norms need some images.
+  add(fitted, "train_batch_size", str(std::clamp<uint64_t>(std::bit_floor(images / 2), 1, 64)));
+  const int64_t batch = loaded().batch.train.value_or(1);  // which other words may set
+  int64_t micro = std::max(batch / 4, std::min<int64_t>(batch, 8));
+  while (batch % micro != 0) --micro;
+  if (micro < 4) micro = batch;  // its divisors are too small
   add(fitted, "train_micro_batch_size_per_gpu", str(micro));
   const Config config = loaded();
   const BatchSizes sizes = batch_for(config.batch, 1);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
@@ -151,6 +153,13 @@ Parts divide(const DataSet& set, const HoldOut& how) {
   if (how.validation.is_share()) parts.validation = classes.take("data.validation", how.validation, 0);
   parts.training = classes.rest();
   return parts;
+}
+
+uint32_t fingerprint(const DataSet& set, const Parts& parts) {
+  uint32_t crc = set.fingerprint();
+  for (const std::vector<uint32_t>& part : {parts.validation, parts.test})
+    if (!part.empty()) crc = crc32c(std::as_bytes(std::span(part)), crc);
+  return crc;
 }
 
 }  // namespace ct

@@ -35,4 +35,7 @@ struct HoldOut {
 /// part. Error(usage) for a limit beyond the set and for more images than can be held out.
 Parts divide(const DataSet& set, const HoldOut& how);
 
+/// The set's fingerprint, changed by the numbers of the images that are held out.
+uint32_t fingerprint(const DataSet& set, const Parts& parts);
+
 }  // namespace ct

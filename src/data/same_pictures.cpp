@@ -66,7 +66,8 @@ bool same_content(const ImageFolderSet& a, uint32_t i, const ImageFolderSet& b, 
 
 }  // namespace
 
-std::string same_pictures(const ImagePart& training, const ImagePart& part, std::string_view use, int threads) {
+std::string same_pictures(const ImagePart& training, const ImagePart& part, std::string_view use, int threads,
+                          std::string_view among) {
   const auto* const train = dynamic_cast<const ImageFolderSet*>(training.set);
   const auto* const others = dynamic_cast<const ImageFolderSet*>(part.set);
   if (train == nullptr || others == nullptr) return "";
@@ -87,7 +88,7 @@ std::string same_pictures(const ImagePart& training, const ImagePart& part, std:
       example = str(in_quotes(others->path(i).native()), " (", in_quotes(train->path(*twin).native()), ")");
   });
   if (count == 0) return "";
-  return str(counted(count, str(use, " picture")), count == 1 ? " is" : " are", " also among the training pictures",
+  return str(counted(count, str(use, " picture")), count == 1 ? " is" : " are", " also among the ", among, " pictures",
              count == 1 ? ": " : ", such as ", example, "; remove one of the two, for it makes the ", use,
              " accuracy too high");
 }

@@ -9,16 +9,18 @@ namespace ct {
 namespace {
 
 constexpr int kWidth = 64, kHeight = 14;  // of the picture, without its scales
+constexpr double kClear = 3;              // a fall is clear if it is so many times the noise
+constexpr double kBegun = 0.1;            // the share of the whole fall after which it has begun
 
 }  // namespace
 
-std::vector<RatePoint> smoothed(std::span<const RatePoint> points) {
-  constexpr double kDecay = 0.9;
+std::vector<RatePoint> smoothed(std::span<const RatePoint> points, int64_t steps) {
+  const double decay = 1 - 10 / static_cast<double>(std::max<int64_t>(steps, 20));
   std::vector<RatePoint> smooth;
   double mean = 0, weight = 0;
   for (const RatePoint& point : points) {
-    mean = kDecay * mean + (1 - kDecay) * point.loss;
-    weight = kDecay * weight + (1 - kDecay);
+    mean = decay * mean + (1 - decay) * point.loss;
+    weight = decay * weight + (1 - decay);
     smooth.push_back({point.rate, mean / weight});
   }
   return smooth;
@@ -31,21 +33,32 @@ bool has_diverged(std::span<const RatePoint> smooth) {
 }
 
 std::optional<RateSuggestion> suggest_rate(std::span<const RatePoint> smooth) {
-  constexpr ptrdiff_t kReach = 2;             // points on both sides of a slope
-  constexpr size_t kFewest = 10, kFirst = 5;  // the first averages are of few losses
   std::vector<RatePoint> finite;
   for (const RatePoint& point : smooth)
     if (std::isfinite(point.loss)) finite.push_back(point);
-  if (finite.size() < kFewest) return {};
+  const auto n = std::ssize(finite);
+  if (n < 10) return {};
+  const ptrdiff_t tenth = n / 10, reach = std::max<ptrdiff_t>(n / 40, 1);
   const auto lowest = std::ranges::min_element(finite, {}, &RatePoint::loss);
+
+  // The first averages are of few losses; those after them show what is noise.
+  const std::span<const RatePoint> plateau =
+      std::span(finite).subspan(static_cast<size_t>(tenth), static_cast<size_t>(tenth));
+  double level = 0, spread = 0;
+  for (const RatePoint& point : plateau) level += point.loss / static_cast<double>(tenth);
+  for (const RatePoint& point : plateau) spread = std::max(spread, std::abs(point.loss - level));
+  const double fall = level - lowest->loss;
+  if (!(fall > kClear * spread) || lowest - finite.begin() < 2 * tenth) return {};
+
   RateSuggestion found{.lowest = lowest->rate};
   double steepest = 0;
-  for (auto at = finite.begin() + kFirst; at + kReach < finite.end() && at < lowest; ++at) {
-    const double slope = (at[kReach].loss - at[-kReach].loss) / std::log(at[kReach].rate / at[-kReach].rate);
-    if (slope < steepest) steepest = slope, found.steepest = at->rate;
+  for (auto at = finite.begin() + tenth + reach; at + reach < finite.end() && at < lowest; ++at) {
+    const double slope = (at[reach].loss - at[-reach].loss) / std::log(at[reach].rate / at[-reach].rate);
+    const bool falls = at->loss < level - kBegun * fall;
+    if (falls && slope < steepest) steepest = slope, found.steepest = at->rate;
   }
   if (found.steepest == 0) return {};
-  found.rate = std::min(found.steepest, found.lowest / 10);
+  found.rate = std::max(std::min(found.steepest, found.lowest / 10), finite.front().rate);
   return found;
 }
 
@@ -58,7 +71,8 @@ std::vector<std::string> picture(std::span<const RatePoint> smooth, std::optiona
   const double top = high > low ? high : low + 1, left = std::log(finite.front().rate),
                right = std::log(finite.back().rate);
   const auto column = [&](double rate) {
-    return static_cast<size_t>(std::lround((kWidth - 1) * (std::log(rate) - left) / (right - left)));
+    const double share = (std::log(rate) - left) / (right - left);
+    return static_cast<size_t>(std::lround((kWidth - 1) * std::clamp(share, 0.0, 1.0)));
   };
   std::vector<std::string> rows(kHeight + 1, std::string(kWidth, ' '));
   for (const RatePoint& point : finite)

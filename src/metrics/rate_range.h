@@ -2,6 +2,7 @@
 // run whose rate rises exponentially.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,15 +14,17 @@ struct RatePoint {
   double rate = 0, loss = 0;  // of one step
 };
 
-/// The losses as an exponential moving average with decay 0.9, corrected for its start.
-std::vector<RatePoint> smoothed(std::span<const RatePoint> points);
+/// The losses of a test of `steps` steps as an exponential moving average over about a tenth of them, corrected for its
+/// start.
+std::vector<RatePoint> smoothed(std::span<const RatePoint> points, int64_t steps);
 
 /// Has the smoothed loss become non-finite or four times the lowest one? The test ends there.
 bool has_diverged(std::span<const RatePoint> smooth);
 
 /// The rate at which the smoothed loss falls most per factor of the rate, and the one with the lowest loss. `rate` is
 /// the steepest or, if that is lower, a tenth of the lowest: where single losses are noisy, the two are close together,
-/// and both too high. nullopt: the loss never falls, or there are fewer than 10 points.
+/// and both too high. nullopt: the loss never falls clearly, which is three times its noise at the lowest rates, or
+/// there are fewer than 10 points.
 struct RateSuggestion {
   double steepest = 0, lowest = 0;
   double rate = 0;

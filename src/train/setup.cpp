@@ -13,6 +13,7 @@
 #include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
+#include "train/class_balance.h"
 #include "train/config/validate.h"
 #include "train/freezing.h"
 #include "train/weights.h"
@@ -318,6 +319,16 @@ std::vector<std::string> notes_of(const Datasets& sets) {
   if (const ImagePart part = sets.testing(); !part.empty()) line += str(", ", part.count(), " test");
   const bool divided = !sets.parts.validation.empty() || !sets.parts.test.empty();
   notes.push_back(divided ? str(line, " (stratified, seed ", sets.held_out.seed, ")") : line);
+  for (const auto& [part, use] : {std::pair{sets.parts.validation, "validation"}, {sets.parts.test, "test"}}) {
+    if (part.empty()) continue;
+    constexpr size_t kMost = 20;  // classes that are named
+    const std::vector<int64_t> trained = class_counts(*sets.train, sets.parts.training),
+                               held_out = class_counts(*sets.train, part);
+    for (size_t c = 0; c < trained.size() && trained.size() <= kMost; ++c)
+      if (trained[c] > 0 && held_out[c] == 0)
+        notes.push_back(str("the class ", in_quotes(sets.train->class_names()[c]), " has no ", use,
+                            " image: give it more pictures, or hold more out"));
+  }
   for (const auto& [set, split] :
        {std::pair{sets.train.get(), Split::train}, {sets.val.get(), Split::val}, {sets.test.get(), Split::test}})
     if (set != nullptr)
@@ -334,6 +345,9 @@ std::vector<std::string> warnings_of(const Datasets& sets) {
   };
   check(sets.val.get(), sets.validation(), Split::val, "validation");
   check(sets.test.get(), sets.testing(), Split::test, "test");
+  if (const ImagePart val = sets.validation(), test = sets.testing(); !val.empty() && !test.empty())
+    if (std::string line = same_pictures(val, test, "test", available_cores(), "validation"); !line.empty())
+      warnings.push_back(std::move(line));
   return warnings;
 }
 

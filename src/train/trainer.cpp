@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
@@ -420,9 +419,8 @@ void Trainer::describe_run() {
   const Datasets& data = session_.data();
   const DataSet& images = *data.train;
   // Images that are held out are not trained on: a run does not go on with others of them.
-  uint32_t crc = images.fingerprint(), test_crc = data.test ? data.test->fingerprint() : 0;
-  for (const std::vector<uint32_t>& part : {data.parts.validation, data.parts.test})
-    if (!part.empty()) crc = crc32c(std::as_bytes(std::span(part)), crc);
+  const uint32_t crc = fingerprint(images, data.parts);
+  uint32_t test_crc = data.test ? data.test->fingerprint() : 0;
   if (data.val) test_crc ^= data.val->fingerprint();
   session_.check_data();
   provenance_ = {.config = to_yaml(config_),

@@ -269,6 +269,7 @@ void each_entry(F f) {
   f("val_from", &Info::val_from, unless_default);
   f("test_from", &Info::test_from, unless_default);
   f("limit", &Info::limit, unless_default);
+  f("divided_crc", &Info::divided_crc, unless_default);
   f("on_corrupt", &Info::on_corrupt, always);
   f("labels", &Info::labels, unless_default);
   f("test_images", &Info::test_images, always);

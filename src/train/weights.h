@@ -89,6 +89,7 @@ struct WeightsInfo {
   int64_t seed = 0, limit = 0;  // with the shares below, they determine which training images were held out
   // Where the validation and the test images come from: kOwnImages, kNoImages, or a share of the training set ("20%").
   std::string val_from = "none", test_from = "own";
+  int64_t divided_crc = 0;      // fingerprint() of a training set of which a part is held out; 0: unknown, or none is
   int64_t held_out_before = 0;  // images that an earlier version held out, in another way
   int64_t test_images = 0;
   OnCorrupt on_corrupt = OnCorrupt::error;   // data.on_corrupt

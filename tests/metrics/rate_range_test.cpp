@@ -35,9 +35,25 @@ TEST(RateRange, NamesNothingWhereTheLossNeverFalls) {
   EXPECT_FALSE(suggest_rate(rising));
 }
 
+TEST(RateRange, NoiseIsNoFall) {
+  std::vector<RatePoint> noisy = curve();
+  for (size_t i = 0; i < noisy.size(); ++i) noisy[i].loss = 2 + (i * 7919 % 13) / 13.0;
+  EXPECT_FALSE(suggest_rate(noisy));
+}
+
+TEST(RateRange, ARateBelowTheFirstIsNotNamed) {
+  std::vector<RatePoint> early;  // lowest soon after the first rates
+  for (int i = 0; i <= 60; ++i)
+    early.push_back({std::pow(10, -6 + 0.02 * i), i < 15 ? 2 : i < 30 ? 2 - 0.1 * (i - 14) : 3});
+  const auto found = suggest_rate(early);
+  ASSERT_TRUE(found);
+  EXPECT_GE(found->rate, 1e-6);
+  EXPECT_FALSE(picture(early, 1e-7).empty());
+}
+
 TEST(RateRange, TheAverageIsCorrectedForItsStart) {
   const std::vector<RatePoint> flat(30, {1, 2.5});
-  for (const RatePoint& point : smoothed(flat)) EXPECT_NEAR(point.loss, 2.5, 1e-12);
+  for (const RatePoint& point : smoothed(flat, 30)) EXPECT_NEAR(point.loss, 2.5, 1e-12);
 }
 
 TEST(RateRange, DivergenceIsFourTimesTheLowestOrNoNumber) {

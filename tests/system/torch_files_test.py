@@ -47,6 +47,7 @@ def state_dicts_alone_and_in_dictionaries():
         "training.tar": {"epoch": 3, "loss": 0.25, "best": None, "big": 1 << 80, "seen": True,
                          "model_state_dict": state_dict(),
                          "optimizer_state_dict": {"state": {0: {"step": 5}}, "param_groups": [{"lr": 0.1}]}},
+        "with a tensor beside it.pth": {"state_dict": state_dict(), "step": next(iter(state_dict().values()))},
         "mp_rank_00_model_states.pt": {"module": state_dict(), "buffer_names": [], "ds_version": "0.19.8",
                                        "param_shapes": [{"fc1.weight": Called("torch", "Size", (120, 400))}]},
         "wrapped.pth": {"module." + name: tensor for name, tensor in state_dict().items()},

@@ -38,14 +38,14 @@ bool has_tensors(const PickleDict& dict) {
 const PickleDict& state_dict_of(const PickleValue& saved, const Path& path) {
   constexpr std::string_view kNames[] = {"model_state_dict", "state_dict", "model_state", "model", "module", "net"};
   const auto* const* all = std::get_if<PickleDict*>(&saved);
-  if (all && has_tensors(**all)) return **all;
-  if (all)
+  if (all)  // beside a state_dict there may be tensors, such as a step
     for (const std::string_view name : kNames)
       for (const auto& [key, value] : (*all)->items) {
         const auto* text = std::get_if<std::string_view>(&key);
         const auto* const* dict = std::get_if<PickleDict*>(&value);
         if (text && *text == name && dict && has_tensors(**dict)) return **dict;
       }
+  if (all && has_tensors(**all)) return **all;
   fail(ExitCode::checkpoint, in_quotes(path.native()), " holds no state_dict, alone or as one of ",
        joined(kNames, ", "), ": save one, with torch.save(model.state_dict(), 'W.pth')");
 }

@@ -164,6 +164,7 @@ Metadata RunSaver::metadata() const {
     return own ? std::string(kOwnImages) : share.is_share() ? to_text(share) : std::string(kNoImages);
   };
   const bool pictures = data.source.kind->pictures;
+  const bool divided = !data.parts.validation.empty() || !data.parts.test.empty();
   return to_metadata({.model = config.model,
                       .mean = config.data.mean,
                       .std = config.data.std,
@@ -182,6 +183,7 @@ Metadata RunSaver::metadata() const {
                       .limit = config.data.limit,
                       .val_from = origin(data.val != nullptr, data.held_out.validation),
                       .test_from = origin(data.test != nullptr, data.held_out.test),
+                      .divided_crc = divided ? provenance_.data_crc : 0,
                       .test_images = data.test ? data.test->count() : 0,
                       .on_corrupt = config.data.on_corrupt,
                       .labels = config.data.labels,
