@@ -96,7 +96,7 @@ def lr_find_draws_and_names_a_rate():
     expect(max(map(len, text.splitlines()[:-1])) <= 80 and "*" in text and "^" in text, text)
     two, one = (json.loads(good(*words, "--json", "--ranks", ranks)) for ranks in (2, 1))
     expect_equal(two, one)
-    expect(abs(one["lr"] - rate) < 0.01 * rate and len(one["losses"]) == one["steps"], one)
+    expect(abs(one["lr"] - rate) < 0.05 * rate and len(one["losses"]) == one["steps"], one)
     bad(DIVERGED, "the loss falls at no rate", *words, "--from", 30, "--to", 100)
     bad(USAGE, "--to", "lr-find", "--from", 1, "--to", 0.1)
 
