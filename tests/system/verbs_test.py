@@ -97,7 +97,7 @@ def lr_find_draws_and_names_a_rate():
     two, one = (json.loads(good(*words, "--json", "--ranks", ranks)) for ranks in (2, 1))
     expect_equal(two, one)
     expect(abs(one["lr"] - rate) < 0.05 * rate and len(one["losses"]) == one["steps"], one)
-    bad(DIVERGED, "the loss falls at no rate", *words, "--from", 30, "--to", 100)
+    bad(DIVERGED, "the loss falls clearly at no rate", *words, "--from", 30, "--to", 100)
     bad(USAGE, "--to", "lr-find", "--from", 1, "--to", 0.1)
 
 
