@@ -64,6 +64,12 @@ std::vector<int64_t> class_counts(const DataSet& set) {
   return counts;
 }
 
+std::vector<int64_t> class_counts(const DataSet& set, std::span<const uint32_t> images) {
+  std::vector<int64_t> counts(static_cast<size_t>(set.classes()));
+  for (const uint32_t image : images) ++counts[static_cast<size_t>(set.label(image))];
+  return counts;
+}
+
 std::string class_line(const DataSet& set) {
   constexpr size_t kNamed = 8;
   const std::vector<int64_t> counts = class_counts(set);

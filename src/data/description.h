@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct ChannelStatistics {
 };
 ChannelStatistics channel_statistics(const DataSet& set);
 
-/// Images of each class.
+/// Images of each class, in the whole set or among `images`.
 std::vector<int64_t> class_counts(const DataSet& set);
+std::vector<int64_t> class_counts(const DataSet& set, std::span<const uint32_t> images);
 
 /// "2 classes: cat 14, dog 26"; of many classes their least and most images.
 std::string class_line(const DataSet& set);

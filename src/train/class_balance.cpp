@@ -33,12 +33,6 @@ size_t class_of(const Config& config, const std::vector<std::string>& names, con
 
 }  // namespace
 
-std::vector<int64_t> class_counts(const DataSet& set, std::span<const uint32_t> images) {
-  std::vector<int64_t> counts(static_cast<size_t>(set.classes()));
-  for (const uint32_t image : images) ++counts[static_cast<size_t>(set.label(image))];
-  return counts;
-}
-
 std::vector<float> class_weights(const Config& config, const std::vector<std::string>& names,
                                  std::span<const int64_t> counts) {
   const ClassWeights& asked = config.train.class_weights;

@@ -6,14 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
 #include "train/config/config.h"
 #include "train/evaluation.h"
 
 namespace ct {
-
-/// The number of images of each class among `images`.
-std::vector<int64_t> class_counts(const DataSet& set, std::span<const uint32_t> images);
 
 /// Weights of the classes with mean 1 over the training images, whose counts are n_c (N in all, in K classes): auto is
 /// N / (K n_c), and weights r_c by name become r_c N / sum_k n_k r_k. A class without images weighs 0 by auto. Empty if

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/in_flight.h"
 #include "base/seconds.h"
+#include "data/description.h"
 #include "train/agree.h"
 #include "train/class_balance.h"
 #include "train/memory/estimate.h"

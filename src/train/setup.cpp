@@ -13,7 +13,6 @@
 #include "data/whitening.h"
 #include "model/models.h"
 #include "train/agree.h"
-#include "train/class_balance.h"
 #include "train/config/validate.h"
 #include "train/freezing.h"
 #include "train/weights.h"

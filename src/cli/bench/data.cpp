@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cli/bench/bench.h"
+#include "data/description.h"
 #include "train/agree.h"
 #include "train/class_balance.h"
 #include "train/session.h"

@@ -97,8 +97,9 @@ std::string count_problem(int64_t images, int64_t labels) {
 
 MnistSet::MnistSet(const fs::path& folder, Split split, OnCorrupt on_corrupt)
     : DataSet(std::string(kMnistName), kMnistShape), file_(map(folder / mnist_files(split).images)) {
+  const bool fashion = is_fashion(folder);
   for (int i = 0; i < kMnistClasses; ++i)
-    class_names_.push_back(is_fashion(folder) ? std::string(kFashion[static_cast<size_t>(i)]) : std::to_string(i));
+    class_names_.push_back(fashion ? std::string(kFashion[static_cast<size_t>(i)]) : std::to_string(i));
   const IdxFile images = read_images(file_.bytes());
   if (!images.problem.empty()) fail_file(file_.path(), images.problem);
   const fs::path path = folder / mnist_files(split).labels;

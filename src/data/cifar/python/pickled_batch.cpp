@@ -199,10 +199,6 @@ class PickleReader {
   size_t at_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 void read_labels(PickleReader& reader, int classes, std::vector<uint8_t>& labels) {
   reader.list([&] {
     const int64_t label = reader.whole_number("a label");
