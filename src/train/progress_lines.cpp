@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
 #include "base/paths.h"
 #include "base/text.h"
 #include "metrics/log_format.h"
-#include "train/run/run_files.h"
+#include "train/run_summary.h"
 
 namespace ct {
 
@@ -25,14 +24,8 @@ ProgressLines::ProgressLines(const ListenerSetup& setup, bool whole_lines)
 
 /// The best evaluation before this process, from the records.
 void ProgressLines::read_best(const Path& folder) {
-  std::istringstream lines(read_file(folder / kMetricsFile));
-  const std::string split = run_.session.data().parts.validation.empty() ? "test" : "val";
-  for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && record.value("event", Json()) == "eval" && record.value("split", Json()) == split &&
-        record.value("accuracy", Json()).is_number())
-      best_ = std::max(best_, record["accuracy"].get<double>());
-  }
+  const std::string split = run_.session.data().validation().empty() ? "test" : "val";
+  for (const auto& [step, accuracy] : recorded_accuracies(folder, split)) best_ = std::max(best_, accuracy);
 }
 
 void ProgressLines::start() {

@@ -40,7 +40,8 @@ std::string moment(int64_t step, int64_t steps_per_epoch) {
   return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
 }
 
-/// The accuracies on a split in a run's records, by step.
+}  // namespace
+
 std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split) {
   std::map<int64_t, double> accuracies;
   std::istringstream lines(read_file(folder / kMetricsFile));
@@ -53,8 +54,6 @@ std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::str
   }
   return accuracies;
 }
-
-}  // namespace
 
 void RunSummary::announce(const std::string& config_source, const std::string& checkpoint) const {
   const Config& config = run_.config;

@@ -1,6 +1,7 @@
 // The messages and records at the start and the end of a run.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "train/run_context.h"
 
 namespace ct {
+
+/// The accuracies on a split in the records of the run in `folder`, by step.
+std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split);
 
 class RunSummary {
  public:
