@@ -24,20 +24,37 @@ std::string list_text(const std::vector<double>& numbers) {
   return "[" + joined(numbers, ", ", [](double x) { return str(x); }) + "]";
 }
 
+/// What the file says of its training; none: there is no file, or another program wrote it.
+std::optional<WeightsInfo> info_of_pretrained(const std::string& pretrained) {
+  if (pretrained.empty()) return std::nullopt;
+  const SafetensorsFile file(weights_file(pretrained), SafetensorsFile::Check::header);
+  if (!file.metadata().contains("cifar_train.sample")) return std::nullopt;
+  return info_of(file);
+}
+
+/// The network of the pretrained weights, unless a word names another one.
+void add_model(ConfigSources& sources, const Model& pretrained) {
+  std::vector<ConfigOverride> alone = sources.fitted;
+  add(sources.fitted, "model.name", pretrained.name);
+  std::vector<std::string> said_later;
+  if (load_config(sources, &said_later).model.name != pretrained.name) {
+    sources.fitted = alone;
+    return;
+  }
+  for (const auto& [key, value] : model_key_texts(pretrained)) add(sources.fitted, ("model." + key).c_str(), value);
+}
+
 /// As the weights were trained, where they say it.
-void add_size(std::vector<ConfigOverride>& all, const std::string& model, const std::string& pretrained) {
+void add_size(std::vector<ConfigOverride>& all, const std::string& model, const std::string& pretrained,
+              const std::optional<WeightsInfo>& info) {
   int64_t size = 32, resize = 0;
   const bool is_resnet = model.starts_with("resnet") && model != "resnet9";
   if (is_resnet) size = pretrained.empty() ? 64 : 224;
-  if (!pretrained.empty()) {
-    const SafetensorsFile file(weights_file(pretrained), SafetensorsFile::Check::header);
-    if (file.metadata().contains("cifar_train.sample")) {
-      const WeightsInfo info = info_of(file);
-      size = info.sample.height;
-      resize = info.resize;
-      add(all, "data.normalize.mean", list_text(info.mean));
-      add(all, "data.normalize.std", list_text(info.std));
-    }
+  if (info) {
+    size = info->sample.height;
+    resize = info->resize;
+    add(all, "data.normalize.mean", list_text(info->mean));
+    add(all, "data.normalize.std", list_text(info->std));
   }
   if (resize == 0) resize = size < 100 ? size : size * 8 / 7;  // 256 for 224, as is usual
   add(all, "data.size", str(size));
@@ -55,8 +72,10 @@ std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std:
   std::vector<std::string> said_later;
   const auto loaded = [&] { return load_config(sources, &said_later); };
   std::vector<ConfigOverride>& fitted = sources.fitted;
+  const std::optional<WeightsInfo> info = info_of_pretrained(pretrained);
+  if (info) add_model(sources, info->model);
+  add_size(fitted, loaded().model.name, pretrained, info);
   const Config first = loaded();
-  add_size(fitted, first.model.name, pretrained);
   const Datasets data = open_datasets(first, *make_solo(), IfAbsent::keep_in_memory);
   const auto images = static_cast<uint64_t>(data.training().count());
 

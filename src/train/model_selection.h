@@ -32,7 +32,8 @@ class ModelSelection {
 
   /// The value of train.best.metric on train.best.split; NaN if the loss is not finite.
   double value(const Judged& judged) const;
-  /// Is this evaluation the best so far? The first always is. A finite value is better than a non-finite one.
+  /// Is this evaluation the best so far? The first always is. A finite value is better than a non-finite one. Of equal
+  /// ones the newest is: on few images most are equal, and the newest has learned most.
   bool is_best(const Judged& judged) const;
   /// Records an evaluation as the best, after its weights were saved. Non-finite ones are not recorded.
   void remember(const Judged& judged);

@@ -247,6 +247,14 @@ std::string other_model_keys(const SafetensorsFile& file, Model model) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> model_key_texts(const Model& model) {
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto& [key, value] : to_json(model).items())
+    if (key != "name" && !value.is_null())
+      texts.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  return texts;
+}
+
 namespace {
 
 constexpr std::string_view kMetadataPrefix = "cifar_train.";

@@ -60,6 +60,9 @@ void load_compute_weights(const SafetensorsFile& file, WeightSet set, const Grap
 /// or if the file is of another program or another network.
 std::string other_model_keys(const SafetensorsFile& file, Model model);
 
+/// The keys that the model takes with their values as text: {"width", "32"}. Keys without a value are left out.
+std::vector<std::pair<std::string, std::string>> model_key_texts(const Model& model);
+
 /// "10 tensors converted from bf16 to f32": the tensors of a file that loading converts. Empty if there are none.
 std::string conversions(const SafetensorsFile& file);
 

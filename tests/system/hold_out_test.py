@@ -192,7 +192,7 @@ def best_weights_are_those_of_the_best_validation():
         figures = {r["step"]: r["accuracy"] for r in evaluations(output, "val")}
         end, (test,) = records(output, "end")[-1], evaluations(output, "test")
         expect_equal(end["best"]["value"], max(figures.values()), figures)
-        step = min(s for s, f in figures.items() if f == max(figures.values()))
+        step = max(s for s, f in figures.items() if f == max(figures.values()))
         metadata = safetensors(os.path.join(output, "best.bin"))[1]
         expect_equal((end["best"]["step"], test["step"], int(metadata["cifar_train.step"])), (step, step, step))
         expect("validation %.2f %%; test %.2f %%\n" % (100 * figures[step], 100 * test["accuracy"]) in done.stderr, done.stderr)

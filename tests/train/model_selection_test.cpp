@@ -29,14 +29,14 @@ struct Chosen {
   bool out_of_patience(const Judged& judged) { return selection().out_of_patience(judged); }
 };
 
-TEST(ModelSelection, TakesTheHighestAccuracyAndTheFirstOfEquals) {
+TEST(ModelSelection, TakesTheHighestAccuracyAndTheNewestOfEquals) {
   Chosen run;
   run.config.train.best = {.split = BestSplit::test, .metric = Metric::accuracy};
   EXPECT_TRUE(run.evaluate(on_test(2, 0.1)));
   EXPECT_TRUE(run.evaluate(on_test(3, 0.2)));
-  EXPECT_FALSE(run.evaluate(on_test(1, 0.2)));
   EXPECT_FALSE(run.evaluate(on_test(1, 0.1)));
-  EXPECT_EQ(run.state.best_step, 2);
+  EXPECT_TRUE(run.evaluate(on_test(4, 0.2)));
+  EXPECT_EQ(run.state.best_step, 4);
   EXPECT_EQ(run.state.best_value, 0.2);
 }
 
