@@ -260,12 +260,11 @@ Temperature fitted(TrainedNetwork& network, Images images, Console& console) {
   require_split(images);
   const auto set = open_images(images, console);
   LabelledLogits answers;
-  const Evaluation result =
-      network.evaluate(*set, images_of(images, *set), images.split,
-                       {.answered = [&](int64_t, int32_t label, std::span<const float> logits) {
-                         answers.labels.push_back(label);
-                         answers.logits.insert(answers.logits.end(), logits.begin(), logits.end());
-                       }});
+  const Evaluation result = network.evaluate(
+      *set, images_of(images, *set), images.split, [&](int64_t, int32_t label, std::span<const float> logits) {
+        answers.labels.push_back(label);
+        answers.logits.insert(answers.logits.end(), logits.begin(), logits.end());
+      });
   network.require_finite_loss(result);
   return {fit_temperature(answers), static_cast<int64_t>(answers.labels.size())};
 }
@@ -321,9 +320,8 @@ int verb_eval(const Words& words) {
   AnswerReport report(info.class_names,
                       f.temperature ? std::optional(fitted(network, wanted_images, console)) : std::nullopt);
   const Evaluation result = network.evaluate(
-      *images, chosen, f.split, {.answered = [&](int64_t place, int32_t label, std::span<const float> logits) {
-        report.add(place, label, logits);
-      }});
+      *images, chosen, f.split,
+      [&](int64_t place, int32_t label, std::span<const float> logits) { report.add(place, label, logits); });
   const bool finite = std::isfinite(result.loss);  // else answers say nothing
   if (f.json)
     print_json(result, info, network.set(), finite ? &report : nullptr);

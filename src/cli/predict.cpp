@@ -46,7 +46,8 @@ void add_options(CLI::App& app, PredictFlags& f) {
       ->check(CLI::IsMember({"given", "uncertain"}));
   app.add_option("--temperature", f.temperature, "divides the logits; eval --temperature fits it")
       ->check(CLI::Range(0.001, 1000.0));
-  app.add_option("--batch-size", f.batch_size, "images of a batch (default: as in the run's evaluations)")
+  app.add_option("--batch-size", f.batch_size,
+                 "images of a batch (default: at most as many as in the run's evaluations)")
       ->check(CLI::Range(int64_t{1}, int64_t{100000}));
   CLI::Option* const json = app.add_flag("--json", f.json, "a JSON object a line");
   app.add_flag("--csv", f.csv, "a table")->excludes(json);
@@ -144,6 +145,14 @@ std::string left_out_line(const std::map<std::string, std::string>& problems) {
   return line;
 }
 
+/// The run's batch of an evaluation, so that answers are equal to the last digit. Fewer images are divided among cores.
+int64_t shared_batch(int64_t images, const WeightsInfo& info) {
+  constexpr int64_t kEnough = 32;  // a network computes about as fast as with more
+  if (images >= info.eval_batch) return info.eval_batch;
+  const int64_t batches = std::max(images / kEnough, int64_t{1});
+  return (images + batches - 1) / batches;
+}
+
 /// The answers for one image, the most probable first.
 struct Prediction {
   int64_t image;
@@ -217,16 +226,17 @@ int verb_predict(const Words& words) {
   };
   require_pictures();
 
-  network.prepare(std::min(f.batch_size > 0 ? f.batch_size : info.eval_batch, list.count()), info.sample);
+  network.prepare(std::min(f.batch_size > 0 ? f.batch_size : shared_batch(list.count(), info), list.count()),
+                  info.sample);
   std::vector<Prediction> all;
   try {
     network.evaluate(list, permutation(0, 0, static_cast<uint32_t>(list.count()), /*shuffle=*/false), "given",
-                     {.answered = [&](int64_t place, int32_t, std::span<const float> logits) {
+                     [&](int64_t place, int32_t, std::span<const float> logits) {
                        if (std::ranges::any_of(logits, [](float z) { return std::isnan(z); }))
                          fail(ExitCode::diverged, in_quotes(f.checkpoint), ": the logits of ", list.image_name(place),
                               " are no numbers, though all weights are finite: use an earlier checkpoint");
                        all.push_back(prediction_of(place, logits, f));
-                     }});
+                     });
   } catch (const Error& error) {
     if (error.code() == ExitCode::data) require_pictures();
     throw;

@@ -1,9 +1,12 @@
 #include "cli/trained_network.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/host.h"
 #include "checkpoint/store.h"
 #include "comm/host/threads.h"
 #include "model/models.h"
@@ -90,20 +93,35 @@ void TrainedNetwork::prepare(int64_t batch, const SampleShape& sample) {
   require_fitting(info_.model, sample.channels, sample.height, sample.width);
   const Graph graph = build_graph(find_model(info_.model), input_spec(config_, batch, spec, Mode::evaluate));
   params_ = params_of(file_, set_, graph, *backend_);
-  evaluator_ = std::make_unique<Evaluator>(
-      *backend_, *comm_, lower_evaluation(graph, {}),
-      BindOptions{.params = params_.data(), .warn = [this](const auto& text) { warn(text); }});
+  program_ = lower_evaluation(graph, {});
+  evaluators_.clear();
+  add_evaluator();
+}
+
+void TrainedNetwork::add_evaluator() {
+  evaluators_.push_back(std::make_unique<Evaluator>(
+      *backend_, *comm_, *program_,
+      BindOptions{.params = params_.data(), .warn = [this](const auto& text) { warn(text); }}));
+}
+
+/// As many as a CPU has cores and memory for, and `batches` can use.
+void TrainedNetwork::add_evaluators(int64_t batches) {
+  if (!backend_->is_host()) return;
+  const int64_t each = evaluators_.front()->bound().allocated().activations;
+  const int64_t room = host_memory().available / 2 / std::max<int64_t>(each, 1);
+  const int64_t wanted = std::min({int64_t{available_cores()}, batches, 1 + room});
+  while (std::ssize(evaluators_) < wanted) add_evaluator();
 }
 
 Evaluation TrainedNetwork::evaluate(const DataSet& set, std::vector<uint32_t> images, const std::string& split,
-                                    EvaluationOptions options) {
-  const EvalPipeline batches(set, std::move(images), evaluator_->batch(),
+                                    const Answered& answered) {
+  const EvalPipeline batches(set, std::move(images), evaluators_.front()->batch(),
                              loader_workers(config_.data.workers, /*ranks=*/1));
-  options.views = views_;
-  options.progress = [&](int64_t done, int64_t of) {
-    console_.advance([&] { return str(split, " image ", done, "/", of); });
-  };
-  Evaluation result = *ct::evaluate(*evaluator_, batches, split, *comm_, options);
+  add_evaluators(batches.batches());
+  const EvaluationOptions options{.views = views_, .progress = [&](int64_t done, int64_t of) {
+                                    console_.advance([&] { return str(split, " image ", done, "/", of); });
+                                  }};
+  Evaluation result = ct::evaluate(evaluators_, batches, split, options, answered);
   console_.progress("");
   set.check_unchanged();
   if (const std::string missed = backend_->plans.missed(); !missed.empty())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,16 +38,18 @@ class TrainedNetwork {
   const WeightsInfo& info() const { return info_; }
   WeightSet set() const { return set_; }
 
-  /// Prepares the device for batches of `batch` samples.
+  /// Prepares the device for batches of `batch` samples, which all cores of a CPU share.
   void prepare(int64_t batch, const SampleShape& sample);
-  /// Evaluates these images of a set, with the run's views or those of --views.
+  /// Evaluates these images of a set, with the run's views or those of --views. Calls `answered` for each in order.
   Evaluation evaluate(const DataSet& set, std::vector<uint32_t> images, const std::string& split,
-                      EvaluationOptions options);
+                      const Answered& answered);
   /// Throws Error(diverged) if the loss is not finite.
   void require_finite_loss(const Evaluation& result) const;
 
  private:
   void warn(const std::string& text) const;
+  void add_evaluator();
+  void add_evaluators(int64_t batches);
 
   const std::string checkpoint_;
   SafetensorsFile file_;
@@ -59,7 +62,8 @@ class TrainedNetwork {
   std::unique_ptr<Communicator> comm_;
   std::unique_ptr<Backend> backend_;
   Memory params_;
-  std::unique_ptr<Evaluator> evaluator_;
+  std::optional<LoweredProgram> program_;
+  std::vector<std::unique_ptr<Evaluator>> evaluators_;  // of the same weights
 };
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// Communication between ranks. One process or thread is one rank; there is no other form of parallelism.
+// Communication between ranks. One process or thread is one rank; training has no other form of parallelism.
 //
 // Two planes. *Prepared collectives* move training's large buffers: addresses are exchanged once, launch() is called
 // every step. *Control calls* (gather, broadcast, barrier) move a few bytes and block. Every rank makes the same calls

@@ -127,6 +127,8 @@ class Engine {
 class Evaluator {
  public:
   Evaluator(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options);
+  /// Every thread that uses it, one at a time, must call this first.
+  void enter_thread() { backend_.enter_thread(); }
   /// The buffers for the host to write the batch of run().
   Inputs inputs() { return feed_.next(); }
   void run();

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
 #include <span>
 
 #include "base/error.h"
+#include "base/in_order.h"
 #include "base/text.h"
 #include "comm/all_ranks.h"
 #include "metrics/console.h"
@@ -32,13 +35,7 @@ void add_logits(Evaluation& result, const std::vector<float>& logits, size_t cla
     result.examples[i].logits.assign(&logits[i * classes], &logits[i * classes] + classes);
 }
 
-/// What the evaluator has computed of a batch's images, whose labels those are.
-void take_answers(const Evaluator& evaluator, const std::vector<int32_t>& labels, Answer* out) {
-  for (size_t i = 0; i < labels.size(); ++i)
-    out[i] = {labels[i], evaluator.predicted()[i], evaluator.label_rank()[i], evaluator.losses()[i]};
-}
-
-/// The same from logits, as SoftmaxCrossEntropy says it.
+/// From logits, as SoftmaxCrossEntropy says it.
 Answer answer_of(std::span<const float> logits, int32_t label) {
   const auto largest = std::ranges::max_element(logits);
   const float own = logits[static_cast<size_t>(std::max(label, 0))];
@@ -91,6 +88,104 @@ std::vector<float> weighted_logits(Evaluator& evaluator, std::span<const View> v
   }
   return sum;
 }
+
+/// What is answered for the images of a batch, by image; [image][class] logits, if they are wanted.
+struct BatchAnswers {
+  std::vector<Answer> answers;
+  std::vector<float> logits = {};
+};
+
+/// Runs the batch, whose images the evaluator holds and have these labels.
+BatchAnswers run_batch(Evaluator& evaluator, const std::vector<int32_t>& labels, EvalViews views, bool wants_logits) {
+  BatchAnswers batch{std::vector<Answer>(labels.size())};
+  if (views != EvalViews::plain) {
+    batch.logits = weighted_logits(evaluator, views_of(views));
+    const size_t classes = batch.logits.size() / static_cast<size_t>(evaluator.batch());
+    for (size_t i = 0; i < labels.size(); ++i)
+      batch.answers[i] = answer_of(std::span(batch.logits).subspan(i * classes, classes), labels[i]);
+  } else {
+    evaluator.run();
+    for (size_t i = 0; i < labels.size(); ++i)
+      batch.answers[i] = {labels[i], evaluator.predicted()[i], evaluator.label_rank()[i], evaluator.losses()[i]};
+    if (wants_logits) batch.logits = evaluator.logits();
+  }
+  return batch;
+}
+
+/// `answer(i)` is that for the i-th image. Error(data) if every image is damaged.
+template <class AnswerFor>
+void sum_up(Evaluation& result, const EvalPipeline& images, const AnswerFor& answer) {
+  // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.
+  if (images.images() == images.set().count()) result.left_out = images.set().skipped();
+  result.classes.resize(static_cast<size_t>(images.set().classes()));
+  double sum = 0;
+  for (int64_t i = 0; i < images.images(); ++i) {
+    const Answer& o = answer(static_cast<size_t>(i));
+    if (o.label == EvalPipeline::kNoLabel) {
+      ++result.left_out;
+      continue;
+    }
+    Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
+    sum += o.loss;
+    ++result.images;
+    ++c.images;
+    c.correct += o.hit();
+    result.correct += o.hit();
+    result.top5 += o.label_rank < 5;
+    if (result.images <= kShown) {
+      result.labels.push_back(o.label);
+      result.predicted.push_back(o.predicted);
+    }
+  }
+  if (result.left_out > 0 && result.images == 0)
+    fail(ExitCode::data, images.set().name(), ": all ", result.left_out, " ", result.split,
+         " images are damaged; check the set with: cifar-train data verify");
+  result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
+  if (std::isnan(result.loss)) result.loss = std::abs(result.loss);  // "-nan" would say no more
+}
+
+/// Evaluators that threads borrow, and batches that they fill in order, as a loader reads them.
+class SharedEvaluators {
+ public:
+  SharedEvaluators(std::span<const std::unique_ptr<Evaluator>> evaluators, const EvalPipeline& images)
+      : images_(images), ahead_(images.read_ahead(/*stride=*/1, {})) {
+    for (const auto& evaluator : evaluators) idle_.push_back(evaluator.get());
+  }
+
+  /// An evaluator that nobody else uses, until the result is destroyed.
+  auto borrow() {
+    const auto give_back = [this](Evaluator* evaluator) {
+      std::lock_guard lock(mutex_);
+      idle_.push_back(evaluator);
+    };
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<Evaluator, decltype(give_back)> evaluator(idle_.back(), give_back);
+    idle_.pop_back();
+    return evaluator;
+  }
+
+  /// Fills batch b after those before it; every b from 0 on must be filled once. The labels.
+  std::vector<int32_t> fill(int64_t b, Evaluator& evaluator) {
+    std::unique_lock lock(filling_);
+    turn_.wait(lock, [&] { return next_ == b; });
+    struct Next {
+      ~Next() {
+        ++of.next_;
+        of.turn_.notify_all();
+      }
+      SharedEvaluators& of;
+    } const next{*this};
+    return images_.fill(b, evaluator.inputs(), ahead_.get());
+  }
+
+ private:
+  const EvalPipeline& images_;
+  std::unique_ptr<Loader> ahead_;
+  std::mutex mutex_, filling_;
+  std::condition_variable turn_;
+  std::vector<Evaluator*> idle_;
+  int64_t next_ = 0;
+};
 }  // namespace
 
 int64_t passes(EvalViews views) { return std::ssize(views_of(views)); }
@@ -141,56 +236,46 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     const bool shows = b == 0 && options.examples > 0;
     if (shows) add_examples(result, options.examples, in.images.data(), images.set().shape().bytes(), labels);
-    Answer* out = &mine[static_cast<size_t>(round) * batch];
-    std::vector<float> logits;
-    if (options.views != EvalViews::plain) {
-      logits = weighted_logits(evaluator, views_of(options.views));
-      for (size_t i = 0; i < labels.size(); ++i)
-        out[i] = answer_of(std::span(logits).subspan(i * classes, classes), labels[i]);
-    } else {
-      evaluator.run();
-      take_answers(evaluator, labels, out);
-      if (shows || options.answered) logits = evaluator.logits();
-    }
-    if (shows) add_logits(result, logits, classes);
-    for (size_t i = 0; i < labels.size() && options.answered; ++i)
-      if (labels[i] != EvalPipeline::kNoLabel)
-        options.answered(b * evaluator.batch() + static_cast<int64_t>(i), labels[i],
-                         std::span(logits).subspan(i * classes, classes));
+    const BatchAnswers batch_answers = run_batch(evaluator, labels, options.views, shows);
+    std::ranges::copy(batch_answers.answers, &mine[static_cast<size_t>(round) * batch]);
+    if (shows) add_logits(result, batch_answers.logits, classes);
   }
   run_on_all_ranks(comm, [&] {
     if (damaged) throw *damaged;
   });
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  sum_up(result, images, [&](size_t i) -> const Answer& {
+    const size_t b = i / batch, rank = b % static_cast<size_t>(ranks);
+    return all[rank * share + b / static_cast<size_t>(ranks) * batch + i % batch];
+  });
+  return result;
+}
 
-  // What was left out when the set was opened has no number: it belongs to an evaluation of all the rest.
-  if (images.images() == images.set().count()) result.left_out = images.set().skipped();
-  result.classes.resize(classes);
-  double sum = 0;
-  for (int64_t i = 0; i < images.images(); ++i) {
-    const size_t b = static_cast<size_t>(i) / batch, rank = b % static_cast<size_t>(ranks);
-    const Answer& o = all[rank * share + b / static_cast<size_t>(ranks) * batch + static_cast<size_t>(i) % batch];
-    if (o.label == EvalPipeline::kNoLabel) {
-      ++result.left_out;
-      continue;
-    }
-    Evaluation::Class& c = result.classes[static_cast<size_t>(o.label)];
-    sum += o.loss;
-    ++result.images;
-    ++c.images;
-    c.correct += o.hit();
-    result.correct += o.hit();
-    result.top5 += o.label_rank < 5;
-    if (result.images <= kShown) {
-      result.labels.push_back(o.label);
-      result.predicted.push_back(o.predicted);
-    }
-  }
-  if (result.left_out > 0 && result.images == 0)
-    fail(ExitCode::data, images.set().name(), ": all ", result.left_out, " ", result.split,
-         " images are damaged; check the set with: cifar-train data verify");
-  result.loss = result.images > 0 ? sum / static_cast<double>(result.images) : 0;
-  if (std::isnan(result.loss)) result.loss = std::abs(result.loss);  // "-nan" would say no more
+Evaluation evaluate(std::span<const std::unique_ptr<Evaluator>> evaluators, const EvalPipeline& images,
+                    std::string split, const EvaluationOptions& options, const Answered& answered) {
+  const int64_t batch = evaluators.front()->batch();
+  const auto classes = static_cast<size_t>(images.set().classes());
+  SharedEvaluators shared(evaluators, images);
+  std::vector<Answer> all;
+  const auto run = [&](int64_t b) {
+    const auto evaluator = shared.borrow();
+    evaluator->enter_thread();
+    return run_batch(*evaluator, shared.fill(b, *evaluator), options.views, /*wants_logits=*/true);
+  };
+  const auto take = [&](int64_t b, const BatchAnswers& of_batch) {
+    for (size_t i = 0; i < of_batch.answers.size(); ++i)
+      if (const int32_t label = of_batch.answers[i].label; label != EvalPipeline::kNoLabel)
+        answered(b * batch + static_cast<int64_t>(i), label, std::span(of_batch.logits).subspan(i * classes, classes));
+    all.insert(all.end(), of_batch.answers.begin(), of_batch.answers.end());
+    if (options.progress) options.progress(std::ssize(all), images.images());
+  };
+  if (options.progress) options.progress(0, images.images());
+  if (evaluators.size() == 1)
+    for (int64_t b = 0; b < images.batches(); ++b) take(b, run(b));  // a GPU's, on the thread that prepared it
+  else
+    in_order(images.batches(), static_cast<int>(evaluators.size()), run, take);
+  Evaluation result{.split = std::move(split)};
+  sum_up(result, images, [&](size_t i) -> const Answer& { return all[i]; });
   return result;
 }
 

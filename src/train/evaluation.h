@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -40,12 +41,12 @@ struct Evaluation {
 };
 
 struct EvaluationOptions {
-  EvalViews views = EvalViews::plain;  // each view is one pass
-  int64_t examples = 0;                // the number of first images that are kept, on rank 0
-  /// Called for each image of this rank that is not damaged, in order: its place in `images`, its label and its logits.
-  std::function<void(int64_t place, int32_t label, std::span<const float> logits)> answered = {};
+  EvalViews views = EvalViews::plain;                             // each view is one pass
+  int64_t examples = 0;                                           // the number of first images that are kept, on rank 0
   std::function<void(int64_t images, int64_t of)> progress = {};  // called now and then: images so far, on all ranks
 };
+/// Takes the answer for an image: its place in `images`, its label and its logits.
+using Answered = std::function<void(int64_t place, int32_t label, std::span<const float> logits)>;
 /// The number of passes over the images.
 int64_t passes(EvalViews views);
 
@@ -55,6 +56,11 @@ int64_t passes(EvalViews views);
 std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& images, std::string split,
                                    Communicator& comm, const EvaluationOptions& options,
                                    const std::function<bool()>& give_up = {});
+/// The same for one rank, whose `evaluators` of one batch size share the batches; several compute on threads of their
+/// own. The results are those of one evaluator. Calls `answered` on this thread, in order, for each image that is not
+/// damaged. Keeps no examples.
+Evaluation evaluate(std::span<const std::unique_ptr<Evaluator>> evaluators, const EvalPipeline& images,
+                    std::string split, const EvaluationOptions& options, const Answered& answered);
 
 /// "3 damaged test images are left out (data.on_corrupt: skip)"
 std::string left_out_line(const Evaluation& evaluation);

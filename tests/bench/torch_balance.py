@@ -6,10 +6,8 @@ weight after the last step, divided by the largest weight.
 
 Usage: torch_balance.py build/release/cifar-train [steps]. Exit code 77: PyTorch is missing; 1: a difference is above 1e-6.
 """
-import json
 import os
 import random
-import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,8 @@ try:
 except ImportError:
     print("PyTorch is not installed: pip install torch, in a virtual environment")
     sys.exit(77)
+
+from torch_weights import tensors
 
 SEED, BATCH, PURPOSE_BALANCE = 42, 16, 8
 COUNTS = [200, 60, 20]
@@ -59,15 +59,6 @@ def write_data(folder):
     return labels, (pixels / 255 - 0.5) / 0.5
 
 
-def tensors(path):
-    with open(path, "rb") as file:
-        size, = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(size))
-        body = file.read()
-    return {name: torch.frombuffer(bytearray(body[slice(*of["data_offsets"])]), dtype=torch.float32).double().reshape(of["shape"])
-            for name, of in header.items() if name != "__metadata__"}
-
-
 def ours(program, folder, name, steps, settings):
     output = os.path.join(folder, name)
     words = [program, "--config", "linear.yaml", "--output", output, "--quiet"]
@@ -81,7 +72,7 @@ def ours(program, folder, name, steps, settings):
                    check=True, stdout=subprocess.DEVNULL)
     subprocess.run([program, "export", "--ckpt", os.path.join(output, "best.bin"), "--out", end], check=True,
                    stdout=subprocess.DEVNULL)
-    return tensors(start), tensors(end)
+    return tuple({name: value.double() for name, value in tensors(path).items()} for path in (start, end))
 
 
 def theirs(start, images, orders, weight, smoothing, steps):

@@ -62,6 +62,14 @@ def answers_are_those_of_eval():
 
 
 @check
+def cores_share_batches():
+    """Thirteen batches: the answers of all cores are those of one, in the same order."""
+    words = ["--batch-size", 16, *[name for name, _, _ in evaluated()]]
+    core = {min(os.sched_getaffinity(0))}
+    expect_equal(table(*words), table(*words, preexec_fn=lambda: os.sched_setaffinity(0, core)))
+
+
+@check
 def a_folders_answers_are_those_of_eval():
     expected = {name.split(":")[2]: rest for name, *rest in evaluated()}
     rows = table("--batch-size", 50, pictures())
