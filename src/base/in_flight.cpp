@@ -12,9 +12,8 @@ Error error_in_flight() {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return {ExitCode::memory,
-            "out of memory on this host: use fewer ranks or smaller batches, end other programs or raise the limit of "
-            "memory (ulimit -v)"};
+    return {ExitCode::memory, str("out of memory on this host: ", kUseLess,
+                                  ", end other programs or raise the limit of memory (ulimit -v)")};
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     if (thread || error.code() == std::errc::not_enough_memory)

@@ -174,7 +174,7 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
       }()) {
   const auto all = file_.bytes();
   if (is_torch_archive(all)) {
-    for (TensorView& tensor : tensors_of_torch_archive(all, path))
+    for (TensorView& tensor : tensors_of_torch_archive(all, path, copies_))
       tensors_.push_back({std::move(tensor), std::nullopt});
     return;
   }
@@ -242,8 +242,11 @@ std::vector<std::string> SafetensorsFile::damaged_tensors() const {
 void SafetensorsFile::let_go(std::span<const std::byte> part) const {
   if (part.empty()) return;
   const auto whole = bytes();
-  check(part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size(),
-        "memory is let go that is not the file's");
+  const auto has = [&](std::span<const std::byte> block) {
+    return part.data() >= block.data() && part.data() + part.size() <= block.data() + block.size();
+  };
+  if (std::ranges::any_of(copies_, has)) return;
+  check(has(whole), "memory is let go that is not the file's");
   // Whole pages, those that it shares with its neighbours too.
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE)),
                into = static_cast<size_t>(part.data() - whole.data());

@@ -88,8 +88,8 @@ class SafetensorsFile {
   /// One line for each tensor whose elements do not match their checksum. Throws Error if the file was truncated
   /// meanwhile.
   std::vector<std::string> damaged_tensors() const;
-  /// Releases the memory of a part of bytes(), which is read from the file again when it is needed. Without this, a
-  /// file counts in full as the process's memory once all of it was read.
+  /// Releases the memory of a part of a tensor's data, which is read from the file again when it is needed. Without
+  /// this, a file counts in full as the process's memory once all of it was read.
   void let_go(std::span<const std::byte> part) const;
 
  private:
@@ -97,6 +97,7 @@ class SafetensorsFile {
   MappedFile file_;
   Metadata metadata_;
   std::vector<StoredTensor> tensors_;
+  std::vector<std::vector<std::byte>> copies_;  // of elements that the file has in another order
   bool checksums_ = false;
 };
 

@@ -66,6 +66,11 @@ std::vector<std::string> AnswerReport::lines() const {
                                 temperature_->value, counted(temperature_->images, "validation image"),
                                 loss_at_temperature_ / static_cast<double>(rows_.size()),
                                 percent(error_at_temperature_.value())));
+  if (temperature_ && temperature_->value == kColdest)
+    lines.emplace_back("No lower temperature is tried: the validation images are nearly all answered rightly");
+  if (temperature_ && temperature_->value == kHottest)
+    lines.emplace_back(
+        "No higher temperature is tried: the answers on the validation images are no better than chance");
   return lines;
 }
 
@@ -86,6 +91,7 @@ void AnswerReport::add_to(Json& record) const {
   record["ece"] = error_.value();
   if (temperature_)
     record["temperature"] = {{"value", temperature_->value},
+                             {"at_bound", temperature_->value == kColdest || temperature_->value == kHottest},
                              {"images", temperature_->images},
                              {"loss", loss_at_temperature_ / static_cast<double>(rows_.size())},
                              {"ece", error_at_temperature_.value()}};

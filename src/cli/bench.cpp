@@ -11,6 +11,7 @@
 #include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "metrics/console.h"
 #include "train/agree.h"
 #include "train/config/load.h"
 #include "train/session.h"
@@ -22,12 +23,15 @@ Spread spread(std::vector<double> values) {
   return {values.front(), values[values.size() / 2], values.back()};
 }
 
-Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work) {
+Spread time_windows(Communicator& comm, const BenchFlags& f, const std::string& what,
+                    const std::function<void(int64_t)>& work) {
+  f.progress("warming up: " + what);
   work(2);  // warm up
   const double once = std::max(seconds_of([&] { work(4); }) / 4, 1e-9);
   const int64_t count = broadcast_value(comm, std::max<int64_t>(1, static_cast<int64_t>(f.window / once)));
   std::vector<double> times;
   for (int w = 0; w < f.windows; ++w) {
+    f.progress(str("timing ", what, ": window ", w + 1, "/", f.windows));
     comm.barrier();
     times.push_back(seconds_of([&] {
                       work(count);
@@ -35,6 +39,7 @@ Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function
                     }) /
                     static_cast<double>(count));
   }
+  f.progress("");
   return spread(times);
 }
 
@@ -85,14 +90,24 @@ int verb_bench(const Words& words) {
   if (f.what == "step" || f.what == "eval" || f.what == "data") batch_for(config.batch, ranks);
   const bool device_update = f.what == "update" && app.count("--device") > 0 && wants_cuda(config);
   if (device_update && ranks > 1) fail(ExitCode::usage, "bench update measures one GPU: leave --ranks out");
-  if (device_update) return bench_device_update(f, config);
+  const auto shown_by = [&](Console& console) {
+    BenchFlags own = f;
+    own.progress = [&](const std::string& what) { console.progress(what); };
+    return own;
+  };
+  if (device_update) {
+    Console console(true, Verbosity::normal);
+    return bench_device_update(shown_by(console), config);
+  }
   if (f.what != "update" && launch_rank() == 0) warn(gpu_left_out(config));
   return run_job(ranks, [&](Communicator& comm) {
-    if (f.what == "update") return bench_update(f, config, comm);
-    if (f.what == "eval") return bench_eval(f, config, comm);
-    if (f.what == "data") return bench_data(f, config, comm);
-    if (f.what == "reduce") return bench_reduce(f, config, comm);
-    return bench_step(f, config, comm);
+    Console console(comm.rank() == 0, Verbosity::normal);
+    const BenchFlags own = shown_by(console);
+    if (f.what == "update") return bench_update(own, config, comm);
+    if (f.what == "eval") return bench_eval(own, config, comm);
+    if (f.what == "data") return bench_data(own, config, comm);
+    if (f.what == "reduce") return bench_reduce(own, config, comm);
+    return bench_step(own, config, comm);
   });
 }
 

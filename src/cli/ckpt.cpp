@@ -395,10 +395,22 @@ int verify_checkpoint(const Words& words) {
 
 int verb_ckpt(const Words& words) {
   static constexpr std::array kMembers = {
-      Verb{"ls", "the checkpoints of a run", ls},
-      Verb{"inspect", "tensors, metadata and hashes", inspect},
-      Verb{"verify", "compare everything with its checksums", verify_checkpoint},
-      Verb{"diff", "the differences between two of them", diff},
+      Verb{"ls",
+           "the checkpoints of a run",
+           ls,
+           {"cifar-train ckpt ls runs/tutorial", "cifar-train ckpt ls runs/resnet18"}},
+      Verb{"inspect",
+           "tensors, metadata and hashes",
+           inspect,
+           {"cifar-train ckpt inspect runs/tutorial", "cifar-train ckpt inspect runs/tutorial/best.bin"}},
+      Verb{"verify",
+           "compare everything with its checksums",
+           verify_checkpoint,
+           {"cifar-train ckpt verify runs/tutorial", "cifar-train ckpt verify runs/tutorial/best.bin"}},
+      Verb{"diff",
+           "the differences between two of them",
+           diff,
+           {"cifar-train ckpt diff runs/a runs/b", "cifar-train ckpt diff runs/a/best.bin runs/a/last.bin"}},
   };
   return run_family({"ckpt", "lists, shows, checks and compares checkpoints", kMembers}, words);
 }

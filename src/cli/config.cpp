@@ -119,9 +119,19 @@ int check_config(const Words& words) {
 
 int verb_config(const Words& words) {
   std::vector<Verb> members = {
-      Verb{"show", "the effective configuration, with the origin of each value", show},
-      Verb{"check", "check configurations and list their batch sizes", check_config},
-      Verb{"schema", "a JSON Schema of all keys", schema},
+      Verb{"show",
+           "the effective configuration, with the origin of each value",
+           show,
+           {"cifar-train config show configs/resnet18.yaml",
+            "cifar-train config show default.yaml --set train.epochs=1 --ranks 2"}},
+      Verb{"check",
+           "check configurations and list their batch sizes",
+           check_config,
+           {"cifar-train config check configs/resnet18.yaml", "cifar-train config check default.yaml --ranks 4"}},
+      Verb{"schema",
+           "a JSON Schema of all keys",
+           schema,
+           {"cifar-train config schema", "cifar-train config schema > schema.json"}},
   };
   const std::span<const Verb> foreign = foreign_config_verbs();
   members.insert(members.end(), foreign.begin(), foreign.end());

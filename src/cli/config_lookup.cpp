@@ -184,7 +184,8 @@ std::vector<std::string> train_words(const ConfigSources& sources) {
   std::vector<std::string> words = {"train", "--config", word_of_config(sources.files.front())};
   const auto add = [&](const char* option, const std::string& value) { words.insert(words.end(), {option, value}); };
   if (sources.files.size() > 1) add(kOverlayOption, word_of_config(sources.files[1]));
-  for (const auto& overrides : {sources.fitted, sources.overrides})
+  std::vector<std::string> said;  // by load_config()
+  for (const auto& overrides : {sources.fitted, keys_of_flags(sources, &said), sources.overrides})
     for (const ConfigOverride& override : overrides) add("--set", override.key + "=" + override.value);
   for (const std::string& set : sources.sets) add("--set", set);
   return words;

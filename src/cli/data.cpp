@@ -158,10 +158,23 @@ int info(const Words& words) {
 
 int verb_data(const Words& words) {
   static constexpr std::array kMembers = {
-      Verb{"synth", "write the built-in synthetic set", synth},
-      Verb{"verify", "check the files of a data set", verify_data},
-      Verb{"info", "classes, counts, mean and deviation", info},
-      Verb{"convert", "pack pictures into one file; read CIFAR-10's python archive", data_convert},
+      Verb{"synth",
+           "write the built-in synthetic set",
+           synth,
+           {"cifar-train data synth", "cifar-train data synth --out data"}},
+      Verb{"verify",
+           "check the files of a data set",
+           verify_data,
+           {"cifar-train data verify", "cifar-train data verify --data data"}},
+      Verb{"info",
+           "classes, counts, mean and deviation",
+           info,
+           {"cifar-train data info", "cifar-train data info --data data"}},
+      Verb{"convert",
+           "pack pictures into one file; read CIFAR-10's python archive",
+           data_convert,
+           {"cifar-train data convert --from imagenet --out imagenet.ctpack",
+            "cifar-train data convert --from imagenet --out small.ctpack --resize 256"}},
   };
   return run_family({"data", "writes, checks, describes and converts data sets", kMembers}, words);
 }

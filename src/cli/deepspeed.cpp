@@ -139,8 +139,10 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
 
 std::span<const Verb> foreign_config_verbs() {
   static constexpr std::array kVerbs = {
-      Verb{"import", "whether each key of a DeepSpeed configuration is honoured, and the configuration as YAML",
-           import_file}};
+      Verb{"import",
+           "whether each key of a DeepSpeed configuration is honoured, and the configuration as YAML",
+           import_file,
+           {"cifar-train config import ds_config.json", "cifar-train config import ds_config.json --out new.yaml"}}};
   return kVerbs;
 }
 

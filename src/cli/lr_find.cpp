@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "cli/config_lookup.h"
 #include "cli/ranks.h"
+#include "cli/training_words.h"
 #include "cli/verbs.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
@@ -23,7 +23,7 @@ namespace ct {
 namespace {
 
 struct LrFindFlags {
-  ConfigWords files;
+  TrainingWords training;
   std::string ranks = "auto";
   double from = 1e-6, to = 1;
   int64_t steps = 0;  // 0: by the batch
@@ -43,7 +43,13 @@ std::vector<RatePoint> run_test(const LrFindFlags& f, const Config& config, Comm
   TrainingSession session(config, comm, {.evaluates = false, .warn = comm.rank() == 0 ? warn : nullptr});
   session.prepare();
   session.make_data();
-  session.initialize();
+  if (const std::string& file = f.training.initial_file(); file.empty()) {
+    session.initialize();
+  } else {
+    const auto said = comm.rank() == 0 ? warn : nullptr;
+    for (const std::string& note : load_initial_weights(file, f.training.init_options(), session, said))
+      console.note(note);
+  }
   const int64_t of_epoch = session.steps_per_epoch();
   std::vector<RatePoint> points;
   for (int64_t step = 0; step < f.steps && !has_diverged(smoothed(points, f.steps)); ++step) {
@@ -91,19 +97,23 @@ int verb_lr_find(const Words& words) {
   CLI::App app("Trains a few steps with a rising rate, draws the loss against the rate, and names a rate.",
                "cifar-train lr-find");
   LrFindFlags f;
-  add_config_options(app, f.files);
+  f.training.add_to(app);
+  app.get_option("--lr")->group("");  // which is found here
   app.add_option("--from", f.from, "the first rate")->check(CLI::PositiveNumber);
   app.add_option("--to", f.to, "the last rate")->check(CLI::PositiveNumber);
   app.add_option("--steps", f.steps, "optimizer steps (default: 100, of small batches up to 1000)")
       ->check(CLI::Range(20, 10000));
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
-  add_device_options(app, f.files);
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
   if (f.to <= f.from) fail(ExitCode::usage, "--to ", f.to, " must be more than --from ", f.from);
 
+  if (!f.training.lr.empty())
+    fail(ExitCode::usage, "--lr ", in_quotes(f.training.lr), ": lr-find looks for the rate: give --from and --to");
+
+  f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
-  ConfigSources sources = locate_configs(f.files, &warnings);
+  ConfigSources sources = f.training.sources(&warnings);
   if (f.steps == 0) {
     std::vector<std::string> not_yet;
     const Config config = load_config(sources, &not_yet);

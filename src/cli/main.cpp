@@ -10,9 +10,9 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "cli/launch/rank_place.h"
+#include "cli/other_words.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
-#include "train/config/suggest.h"
 #include "train/signals.h"
 
 namespace {
@@ -39,10 +39,7 @@ bool stops_on_request(const ct::Words& words) { return trains(words) || words[0]
     ct::fail(ct::ExitCode::usage, ct::in_quotes(word), " is not a verb; to train with it: cifar-train --config ", word);
   std::vector<std::string> names;
   for (const ct::Verb& verb : ct::verbs()) names.emplace_back(verb.name);
-  std::string near = ct::nearest(word, names);
-  if (near.empty())  // "evaluate", "conf"
-    for (const std::string& name : names)
-      if (word.starts_with(name) || (word.size() > 2 && name.starts_with(word))) near = name;
+  const std::string near = ct::verb_meant(word);
   ct::fail(ct::ExitCode::usage, "no verb is called ", ct::in_quotes(word), near.empty() ? "" : "; did you mean '", near,
            near.empty() ? "" : "'?", near.empty() ? "; there are " : " There are ", ct::joined(names, ", "));
 }

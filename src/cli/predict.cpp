@@ -118,18 +118,31 @@ void add_images(ImageList& list, const PredictFlags& flags, NamedSets& sets) {
     if (word == "-") {
       if (std::exchange(read_input_before, true))
         fail(ExitCode::usage, "-: standard input holds one picture; give - once");
-      list.add_bytes(word, read_input("/dev/stdin", kMostBytes, ExitCode::data));
+      try {
+        list.add_bytes(word, read_input("/dev/stdin", kMostBytes, ExitCode::data));
+      } catch (const Error& error) {
+        if (error.code() != ExitCode::data) throw;
+        list.refuse(word, error.what());
+      }
     } else if (const PathKind kind = kind_of(word, ExitCode::data); kind == PathKind::folder) {
       list.add_folder(word);
     } else if (const auto image = image_of_set(word); image && kind == PathKind::nothing) {
       list.add_of(word, sets.of(*image, word), image->number);
     } else if (kind == PathKind::nothing) {
-      fail(ExitCode::data, in_quotes(word),
-           ": no such file; give pictures, folders of pictures, - or an image such as ", "cifar10:test:17");
+      list.refuse(word, "no such file");
     } else {
       list.add_file(word);
     }
   }
+}
+
+using From = ImageList::From;
+
+constexpr const char* kGive = "; give JPEG, PNG, WebP or PPM files, folders, - or an image such as cifar10:test:17";
+
+/// "'a.jpg': why", where the reason does not name it itself, as errors of opening do.
+std::string named(const std::string& name, const std::string& why) {
+  return why.find(in_quotes(name)) != why.npos ? why : str(in_quotes(name), ": ", why);
 }
 
 /// "3 files are left out: 'a.txt' (not the name of a picture), ..."
@@ -214,15 +227,18 @@ int verb_predict(const Words& words) {
   ImageList list(transform, info.class_names);
   add_images(list, f, sets);
   const auto say_left_out = [&] {
-    if (const auto problems = list.problems(); !problems.empty()) console.note(left_out_line(problems));
+    if (const auto problems = list.problems(From::folders); !problems.empty()) console.note(left_out_line(problems));
+    if (const auto problems = list.problems(From::given); problems.size() > 1)  // one is named by the error
+      for (const auto& [name, why] : problems) warn(named(name, why));
   };
   const auto require_pictures = [&] {
-    const auto problems = list.problems();
+    const auto given = list.problems(From::given), found = list.problems(From::folders);
     for (int64_t i = 0; i < list.count(); ++i)
-      if (!problems.contains(list.image_name(i))) return;
+      if (!given.contains(list.image_name(i)) && !found.contains(list.image_name(i))) return;
     say_left_out();
-    fail(ExitCode::data, in_quotes(f.images.front()),
-         ": no picture in it can be read; give JPEG, PNG, WebP or PPM files");
+    if (given.size() == 1 && found.empty())
+      fail(ExitCode::data, named(given.begin()->first, given.begin()->second), kGive);
+    fail(ExitCode::data, in_quotes(f.images.front()), ": no picture in it can be read", kGive);
   };
   require_pictures();
 
@@ -245,6 +261,11 @@ int verb_predict(const Words& words) {
     std::ranges::stable_sort(all, {}, [](const Prediction& one) { return one.classes.front().second; });
   print(all, list, info.class_names, f, console);
   say_left_out();
+  std::fflush(stdout);  // before the error, where both go to one file
+  if (const auto problems = list.problems(From::given); !problems.empty())
+    fail(ExitCode::data, problems.size(), " of ", f.images.size(),
+         " given images cannot be read: ", named(problems.begin()->first, problems.begin()->second),
+         problems.size() > 1 ? ", ..." : "", kGive);
   return 0;
 }
 

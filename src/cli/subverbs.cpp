@@ -17,8 +17,13 @@ int run_family(const Family& family, const Words& words) {
                 examples_of(family.name).c_str());
     return 0;
   }
-  for (const Verb& member : family.members)
-    if (!words.empty() && words[0] == member.name) return member.run({words.begin() + 1, words.end()});
+  for (const Verb& member : family.members) {
+    if (words.empty() || words[0] != member.name) continue;
+    const int code = member.run({words.begin() + 1, words.end()});
+    const bool helps = std::ranges::any_of(words, [](const std::string& w) { return w == "--help" || w == "-h"; });
+    if (helps && code == 0) std::fputs(examples_of(member).c_str(), stdout);
+    return code;
+  }
   const std::string known = joined(family.members, ", ", &Verb::name);
   if (words.empty()) fail(ExitCode::usage, family.name, " needs a command: ", known);
   fail(ExitCode::usage, in_quotes(words[0]), " is not a command of ", family.name, ": give one of ", known);

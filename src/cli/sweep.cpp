@@ -11,11 +11,11 @@
 #include "base/paths.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
-#include "cli/config_lookup.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
 #include "cli/ranks.h"
 #include "cli/sweep/runner.h"
+#include "cli/training_words.h"
 #include "cli/verbs.h"
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
@@ -28,7 +28,7 @@ namespace ct {
 namespace {
 
 struct SweepFlags {
-  ConfigWords files;
+  TrainingWords training;
   SweepWords words;
   std::string output = "runs/sweep", ranks;
   int64_t parallel = 1;
@@ -38,7 +38,7 @@ struct SweepFlags {
 };
 
 void add_options(CLI::App& app, SweepFlags& f) {
-  add_config_options(app, f.files);
+  f.training.add_to(app);
   app.add_option("--grid", f.words.grid,
                  "KEY=VALUE,VALUE, repeatable: combines every value with every value of the other grids")
       ->allow_extra_args(false);
@@ -57,7 +57,6 @@ void add_options(CLI::App& app, SweepFlags& f) {
   app.add_option("--ranks", f.ranks,
                  "ranks of each run: a number, or auto: as many as its share of the cores or GPUs allows");
   app.add_option("--output", f.output, "the sweep's folder; each run gets a subfolder")->capture_default_str();
-  add_device_options(app, f.files);
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
   app.add_flag("-q,--quiet", f.quiet, "print the table only");
   app.add_option("--jobscript", f.job.scheduler,
@@ -68,9 +67,9 @@ void add_options(CLI::App& app, SweepFlags& f) {
 }
 
 ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
-  const ConfigSources sources = locate_configs(f.files, warnings);
+  const ConfigSources sources = f.training.sources(warnings);
   for (const auto& file : sources.files) word_of_config(file);  // refuses pipes, which only one run could read
-  for (const std::string& word : f.files.sets)
+  for (const std::string& word : f.training.files.sets)
     if (word.starts_with("output="))
       fail(ExitCode::usage, "--set ", in_quotes(word),
            ": leave it out, because a sweep puts the folders of its runs into the one of --output");
@@ -108,13 +107,16 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
 }
 
 /// What the run would refuse once it knows its host and its images, before any run begins.
-void require_fitting_host(const SweepOutcome& run) {
+void require_fitting_host(const SweepFlags& f, const SweepOutcome& run) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_sizes(run.config, run.ranks);
   try {
     for (const Error& lack : host_lacks(run.config, run.ranks)) throw lack;
     const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later);
-    lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
+    const Programs programs = lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
+    if (const std::string& file = f.training.initial_file(); !file.empty())
+      require_fitting_weights(SafetensorsFile(weights_file(file), SafetensorsFile::Check::header),
+                              f.training.init_options(), programs.graph);
     const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   } catch (const Error& error) {
     fail(error.code(), run.run.text(/*with_seed=*/true), ": ", error.what());
@@ -122,14 +124,14 @@ void require_fitting_host(const SweepOutcome& run) {
 }
 
 /// The script of an array job, a task for each run.
-std::string array_job(const SweepFlags& f, const ConfigSources& sources, const std::vector<SweepOutcome>& runs) {
+std::string array_job(const SweepFlags& f, const Words& words, const std::vector<SweepOutcome>& runs) {
   JobRequest request = job_request(f.job);
   request.array = true;
   request.program = own_program().string();
   for (const SweepOutcome& outcome : runs) {
     request.ranks_per_node = std::max(request.ranks_per_node, static_cast<int>(outcome.ranks));
     const Path folder = absolute_of(f.output) / outcome.run.folder();
-    request.words.push_back(words_of_run(sources, outcome.run, outcome.ranks, folder));
+    request.words.push_back(words_of_run(words, outcome.run, outcome.ranks, folder));
   }
   return job_script(request);
 }
@@ -145,6 +147,7 @@ int verb_sweep(const Words& words) {
     fail(ExitCode::usage, "sweep starts its runs itself: remove ", name(launch.kind),
          " and give --ranks and --parallel");
 
+  f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
   const ConfigSources sources = sources_of(f, &warnings);
   const int64_t first_seed = load_config(sources, &warnings).seed;
@@ -170,7 +173,7 @@ int verb_sweep(const Words& words) {
   for (const SweepOutcome& run : runs) {
     if (run.run.seed != runs.front().run.seed) continue;  // seeds change no shape
     if (f.job.scheduler.empty())
-      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting_host(run); });
+      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting_host(f, run); });
     else
       warnings = host_warnings(run.config, run.ranks);
     warn_once();
@@ -179,14 +182,18 @@ int verb_sweep(const Words& words) {
     for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
     return 0;
   }
+  const Words initial = f.training.initial_words();
+  Words of_all = train_words(sources);
+  of_all.insert(of_all.end(), initial.begin(), initial.end());
   if (!f.job.scheduler.empty()) {
-    std::fputs(array_job(f, sources, runs).c_str(), stdout);
+    std::fputs(array_job(f, of_all, runs).c_str(), stdout);
     return 0;
   }
   outlive_readers();  // as a run does
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
-  SweepRunner runner({.out = f.output, .sources = sources, .parallel = f.parallel, .gpus = gpus}, std::move(runs),
-                     console);
+  SweepRunner runner(
+      {.out = f.output, .words = of_all, .initial = joined(initial, " "), .parallel = f.parallel, .gpus = gpus},
+      std::move(runs), console);
   const ExitCode code = runner.run();
   return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
 }

@@ -11,12 +11,11 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "checkpoint/store.h"
-#include "cli/config_lookup.h"
 #include "cli/foreign.h"
 #include "cli/jobscript/options.h"
 #include "cli/launch/launch.h"
 #include "cli/ranks.h"
+#include "cli/training_words.h"
 #include "cli/verbs.h"
 #include "comm/all_ranks.h"
 #include "comm/detect_launch.h"
@@ -28,7 +27,7 @@
 #include "train/config/print.h"
 #include "train/initial_weights.h"
 #include "train/memory/estimate.h"
-#include "train/run/run_files.h"
+#include "train/run/run_folder.h"
 #include "train/trainer.h"
 #include "train/weights.h"
 
@@ -36,29 +35,20 @@ namespace ct {
 namespace {
 
 struct TrainFlags {
-  ConfigWords files;
+  TrainingWords training;
   std::string config;  // without --config
-  std::string resume = "auto", init, pretrained, init_head, lr, ranks = "auto";
-  bool init_resize = false, reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false,
-       verbose = false, no_record = false;
+  std::string resume = "auto", ranks = "auto";
+  bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
+       no_record = false;
   int requeue_code = static_cast<int>(ExitCode::stopped);
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("CONFIG", f.config, "--config CONFIG");
-  add_config_options(app, f.files);
-  add_key_option(app, f.files, "--output", "output", "the run's folder (output)");
-  app.add_option("--lr", f.lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
+  f.training.add_to(app);
+  add_key_option(app, f.training.files, "--output", "output", "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
-  CLI::Option* init = app.add_option("--init", f.init, "start from the weights of a safetensors or torch.save() file");
-  app.add_option("--pretrained", f.pretrained, "--init FILE --init-head fit")->excludes(init);
-  app.add_option("--init-head", f.init_head,
-                 "keep | reset | fit: with --init, keep the last layer, initialise it from the seed, or do so if the "
-                 "file's has other shapes")
-      ->check(CLI::IsMember({"keep", "reset", "fit"}));
-  app.add_flag("--init-resize", f.init_resize, "with --init, resample position embeddings of another picture size");
-  add_device_options(app, f.files);
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
   app.add_flag("--dry-run", f.dry_run,
@@ -77,10 +67,11 @@ void take_config(TrainFlags& f) {
   if (f.config.empty()) return;
   if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return f.config == verb.name; }))
     fail(ExitCode::usage, f.config, " is a verb, which comes first: cifar-train ", f.config, " ...");
-  if (f.files.config)
-    fail(ExitCode::usage, in_quotes(f.config), " and --config ", in_quotes(*f.files.config),
+  std::optional<std::string>& named = f.training.files.config;
+  if (named)
+    fail(ExitCode::usage, in_quotes(f.config), " and --config ", in_quotes(*named),
          " are both given: one configuration trains; a second one goes to --deepspeed_config");
-  f.files.config = f.config;
+  named = f.config;
 }
 
 ResumeMode resume_mode(const TrainFlags& f) {
@@ -93,36 +84,25 @@ ResumeMode resume_mode(const TrainFlags& f) {
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
 }
 
-/// --lr: the optimizer's rate, or the largest rate of a schedule that replaces it.
-void set_lr(ConfigSources& sources, const std::string& lr) {
-  sources.overrides.push_back({"optimizer.params.lr", lr, "--lr"});
-  std::vector<std::string> not_yet;  // the warnings of the configuration with the schedule's own rates
-  const std::string_view key = optim::overrides_lr(load_config(sources, &not_yet).scheduler);
-  if (!key.empty() && !key.ends_with("max_lr"))
-    fail(ExitCode::usage, "--lr is ambiguous: the schedule's rate follows scheduler.params.", key,
-         " and further keys; give them with --set");
-  if (!key.empty()) sources.overrides.push_back({str("scheduler.params.", key), lr, "--lr"});
-}
-
-InitOptions init_options(const TrainFlags& f) {
-  using Head = InitOptions::Head;
-  if (f.init.empty() && f.pretrained.empty() && (!f.init_head.empty() || f.init_resize))
-    fail(ExitCode::usage, f.init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
-  const std::string head = !f.init_head.empty() ? f.init_head : f.pretrained.empty() ? "keep" : "fit";
-  return {.head = head == "reset" ? Head::reset
-                  : head == "fit" ? Head::fit
-                                  : Head::keep,
-          .resize_positions = f.init_resize};
-}
-
 struct DryRunReport {
   int64_t steps = 0;      // of the whole run
+  int64_t done = 0;       // of them, by the run that would go on
   bool on_host = true;    // ranks take cores, not GPUs
   std::string not_tried;  // why steps should not be tried here; empty: they may
 };
 
-/// Checks everything short of training, and prints the sizes: data, program, memory; or the plan alone.
-DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan) {
+/// The step from which the run would go on; 0: it would begin. Refuses what the run would.
+int64_t steps_done(const TrainOptions& options, Config asked, int ranks, const Datasets& data,
+                   const RunLength& length) {
+  settle_by_data(asked, data, length);
+  Console console(true, Verbosity::normal);
+  const RunStart start = RunFolder::look(asked, ranks, options.resume, options.reset, console);
+  return start.loaded ? run_state_from(start.loaded->state).step : 0;
+}
+
+/// Checks everything short of training, and prints the sizes: data, program, memory; or, without `asked`, the plan
+/// alone. `asked` is the configuration with what it leaves to the program.
+DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* asked) {
   const auto comm = make_solo();
   const BatchSizes batch = batch_for(options.config.batch, ranks);
   warn(gpu_left_out(options.config));
@@ -133,11 +113,13 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
   require_fitting_device(options.config, !backend->is_host());
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.spec());
-  if (dump_plan) {
+  if (asked == nullptr) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
     return {};
   }
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
+  const RunLength length{run_steps(options.config, pipeline.steps_per_epoch()), pipeline.steps_per_epoch()};
+  const int64_t done = steps_done(options, *asked, ranks, data, length);
   std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
               printable(data.source.note).c_str());
   for (const std::string& line : notes_of(data)) std::printf("%s\n", printable(line).c_str());
@@ -165,7 +147,7 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, bool dump_plan)
         "of the host's memory: %ld bytes per rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
         "collectives, %ld snapshot for saving, %ld other\n",
         rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
-  DryRunReport report{.steps = run_steps(options.config, pipeline.steps_per_epoch()), .on_host = !rank.on_gpu};
+  DryRunReport report{.steps = length.steps, .done = std::min(done, length.steps), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
     report.not_tried = "this host has too little memory";
   return report;
@@ -197,12 +179,7 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
                            .progress = [&](const std::string& what) { console.progress(what); }});
   session.prepare();
   session.initialize();
-  if (!options.init.empty())
-    run_on_all_ranks(comm, [&] {
-      load_initial_weights(SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header),
-                           options.init_options, session.graph(), session.program().flat,
-                           session.engine().state().front());
-    });
+  if (!options.init.empty()) load_initial_weights(options.init, options.init_options, session);
   console.progress("timing a few steps");
   session.run_steps(0, 1);
   double seconds = seconds_of([&] { session.run_steps(1, 1); });
@@ -212,29 +189,17 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
   return seconds;
 }
 
-/// The step from which the run would go on: that of its newest checkpoint; 0: it would begin.
-int64_t steps_done(const TrainOptions& options) {
-  if (options.reset) return 0;
-  FileSystem files;
-  const RunIdentity identity{"", options.config.model.name};
-  if (options.resume.kind == ResumeMode::path)
-    return run_state_from(load_checkpoint(options.resume.checkpoint, identity, SafetensorsFile::Check::header).state)
-        .step;
-  const Store store(files, Path(options.config.output) / kCheckpointFolder, identity);
-  return store.newest_good([](const std::string& problem) { warn(problem); }).value_or(0);
-}
-
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
-int dry_run(const TrainOptions& options, int ranks) {
+int dry_run(const TrainOptions& options, const Config& asked, int ranks) {
   const bool launched = detect_launch().parallel();
   if (!options.init.empty()) SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header);
   DryRunReport report;  // of this process
-  if (!launched) report = print_sizes(options, ranks, /*dump_plan=*/false);
+  if (!launched) report = print_sizes(options, ranks, &asked);
   return run_job(
       ranks,
       [&](Communicator& comm) {
         run_on_all_ranks(comm, [&] {
-          if (launched && comm.rank() == 0) report = print_sizes(options, ranks, /*dump_plan=*/false);
+          if (launched && comm.rank() == 0) report = print_sizes(options, ranks, &asked);
         });
         const bool crowded = ranks_outnumber_cores(comm);
         std::string not_tried;  // rank 0's is meant
@@ -244,7 +209,7 @@ int dry_run(const TrainOptions& options, int ranks) {
         not_tried = from_rank_0(comm, not_tried);
         const double seconds = not_tried.empty() ? trial_step_seconds(options, comm) : 0;
         if (comm.rank() != 0) return 0;
-        const int64_t done = std::min(steps_done(options), report.steps), left = report.steps - done;
+        const int64_t done = report.done, left = report.steps - done;
         const std::string others =
             done > 0 ? str("; the run in ", printable(options.config.output), " has done the other ", done) : "";
         if (not_tried.empty())
@@ -263,7 +228,7 @@ ExitCode train(TrainOptions options, Communicator& comm, Console& console) {
     Trainer trainer(options, comm, console);
     const ExitCode code = trainer.run();
     if (!trainer.goes_on()) return code;
-    options.goes_on = true;
+    options.clock = trainer.clock();
     options.resume = {};
     options.reset = false;
     options.warnings.clear();
@@ -276,7 +241,6 @@ int verb_train(const Words& words) {
   CLI::App app("Train a model. Without --config: default.yaml.", "cifar-train train");
   TrainFlags f;
   add_options(app, f);
-  const ForeignFlags foreign = add_foreign_flags(app);
   LaunchFlags launching;
   add_launch_options(app, launching, LaunchForms::long_only);
   if (!parse(app, words)) return 0;
@@ -292,17 +256,16 @@ int verb_train(const Words& words) {
 
   // Not below: g++ 12 destroys twice what is made before one that throws.
   const ResumeMode resume = resume_mode(f);
-  const InitOptions init = init_options(f);
+  const InitOptions init = f.training.init_options();
   TrainOptions options{.resume = resume,
                        .reset = f.reset,
-                       .init = f.pretrained.empty() ? f.init : f.pretrained,
+                       .init = f.training.initial_file(),
                        .init_options = init,
                        .listeners = foreign_listeners()};
   const Path caller = std::filesystem::current_path();
-  ConfigSources sources = locate_configs(f.files, &options.warnings, foreign, options.init);
+  ConfigSources sources = f.training.sources(&options.warnings);
   for (const auto& file : sources.files)
     options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
-  if (!f.lr.empty()) set_lr(sources, f.lr);
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
   if (std::filesystem::current_path() != caller)  // the run prints commands for the folder of the caller
@@ -315,12 +278,13 @@ int verb_train(const Words& words) {
     if (detect_launch().rank == 0) std::fputs(to_yaml(options.config, {.ranks = ranks}).c_str(), stdout);
     return 0;
   }
+  const Config asked = options.config;
   if (f.dump_plan || f.dry_run) settle_bf16(options.config);  // the run itself may have to take what it began with
   if (f.dump_plan) {
-    if (detect_launch().rank == 0) print_sizes(options, ranks, f.dump_plan);
+    if (detect_launch().rank == 0) print_sizes(options, ranks, /*asked=*/nullptr);
     return 0;
   }
-  if (f.dry_run) return dry_run(options, ranks);
+  if (f.dry_run) return dry_run(options, asked, ranks);
 
   if (const std::string text = short_job_warning(); !text.empty()) options.warnings.push_back(text);
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;

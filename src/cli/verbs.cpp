@@ -7,14 +7,16 @@
 #include <array>
 #include <cstdio>
 #include <regex>
+#include <sstream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "cli/other_words.h"
 #include "comm/mpi/mpi.h"
 #include "comm/ucx/ucx.h"
 #include "device/cuda.h"
-#include "train/config/suggest.h"
 
 namespace ct {
 
@@ -102,20 +104,23 @@ void warn(const std::string& text) {
 }
 
 /// "; did you mean --config?" for the first word that no option takes.
-static std::string option_meant(const CLI::App& app) {
+static std::string suggestion(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   for (const std::string& word : app.remaining())
     if (word.starts_with('-'))
-      if (const std::string near = nearest(word.substr(0, word.find('=')), names); !near.empty())
-        return "; did you mean " + near + "?";
+      if (const std::string meant = option_meant(word, names); !meant.empty()) return "; did you mean " + meant + "?";
   return "";
+}
+
+std::string examples_of(const Verb& verb) {
+  return str("\nExamples:\n  ", verb.examples[0], "\n  ", verb.examples[1], "\n");
 }
 
 std::string examples_of(const std::string& verb) {
   for (const Verb& of : verbs())
-    if (verb == of.name) return str("\nExamples:\n  ", of.examples[0], "\n  ", of.examples[1], "\n");
+    if (verb == of.name) return examples_of(of);
   return "";
 }
 
@@ -126,7 +131,10 @@ bool parse(CLI::App& app, const Words& words) {
     return true;
   } catch (const CLI::CallForHelp&) {
     const std::string verb = app.get_name().substr(app.get_name().rfind(' ') + 1);
-    std::fputs((app.help() + examples_of(verb)).c_str(), stdout);
+    std::istringstream lines(app.help());
+    for (std::string line; std::getline(lines, line);)
+      std::printf("%s\n", wrapped(line, 80, std::string(line.starts_with(' ') ? 30 : 0, ' ')).c_str());
+    std::fputs(examples_of(verb).c_str(), stdout);
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
   } catch (const CLI::ExtrasError& e) {
@@ -137,9 +145,9 @@ bool parse(CLI::App& app, const Words& words) {
     for (const std::string& word : unknown)
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
-    fail(ExitCode::usage, e.what(), option_meant(app), "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, e.what(), suggestion(app), "; see ", app.get_name(), " --help");
   } catch (const CLI::ParseError& e) {
-    fail(ExitCode::usage, e.what(), "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, e.what(), suggestion(app), "; see ", app.get_name(), " --help");
   }
   return false;
 }

@@ -49,6 +49,7 @@ std::string count_problem(const std::string& word);
 std::string positive_problem(const std::string& word);
 
 /// The examples that end the help of a verb; empty: it is none, as `show` of `config show`.
+std::string examples_of(const Verb& verb);
 std::string examples_of(const std::string& verb);
 
 /// Version and commit, compiler, libraries, instruction set, kinds of GPUs, one line each. Opens no library and no

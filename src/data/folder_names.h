@@ -10,9 +10,11 @@
 namespace ct {
 
 /// Is this a name of files or folders that programs create invisibly, such as ".DS_Store", ".git",
-/// ".ipynb_checkpoints", macOS's "._a.jpg" and "__MACOSX", "@eaDir" of a NAS, Windows' "$RECYCLE.BIN"?
+/// ".ipynb_checkpoints", macOS's "._a.jpg" and "__MACOSX", "@eaDir" of a NAS, Windows' "$RECYCLE.BIN", "Thumbs.db" and
+/// "desktop.ini"?
 inline bool is_hidden_name(std::string_view name) {
-  return name.starts_with('.') || name == "@eaDir" || name == "__MACOSX" || name == "$RECYCLE.BIN";
+  return name.starts_with('.') || name == "@eaDir" || name == "__MACOSX" || name == "$RECYCLE.BIN" ||
+         name == "Thumbs.db" || name == "desktop.ini";
 }
 
 /// The first `most` names that are not hidden, sorted. Error(data) if the folder cannot be listed.

@@ -40,9 +40,9 @@ void ImageList::add(Item item) {
   labels_.push_back(0);
 }
 
-void ImageList::add_file(fs::path path, bool may_be_left_out) {
+void ImageList::add_file(fs::path path) {
   std::string name = path.string();
-  add({std::move(name), std::move(path), may_be_left_out});
+  add({std::move(name), std::move(path)});
 }
 
 void ImageList::add_bytes(std::string name, std::string bytes) { add({std::move(name), std::move(bytes)}); }
@@ -53,7 +53,9 @@ void ImageList::add_of(std::string name, std::shared_ptr<const DataSet> set, int
 
 void ImageList::add_folder(const fs::path& folder) {
   std::vector<fs::path> pictures;
-  const auto leave_out = [this](const fs::path& path, std::string why) { problems_[path.string()] = std::move(why); };
+  const auto leave_out = [this](const fs::path& path, std::string why) {
+    folder_problems_[path.string()] = std::move(why);
+  };
   const auto visit = [&](const auto& self, const fs::path& below) -> void {
     std::error_code error;
     fs::directory_iterator entries(below, error);
@@ -78,21 +80,24 @@ void ImageList::add_folder(const fs::path& folder) {
   };
   visit(visit, folder);
   std::ranges::sort(pictures);
-  for (fs::path& path : pictures) add_file(std::move(path), /*may_be_left_out=*/true);
+  for (fs::path& path : pictures) {
+    std::string name = path.string();
+    add({std::move(name), std::move(path), From::folders});
+  }
 }
 
-std::map<std::string, std::string> ImageList::problems() const {
+std::map<std::string, std::string> ImageList::problems(From from) const {
   std::lock_guard lock(mutex_);
-  return problems_;
+  return from == From::given ? given_problems_ : folder_problems_;
 }
 
 bool ImageList::read(int64_t i, const SampleKey& key, uint8_t* to) const {
   const Item& item = items_[static_cast<size_t>(i)];
-  if (const auto* of = std::get_if<OfSet>(&item.source)) {
-    if (of->set->read(of->number, key, to)) return true;
-    fail(ExitCode::data, item.name, ": this image is damaged; restore the set, or give another image");
-  }
   try {
+    if (const auto* of = std::get_if<OfSet>(&item.source)) {
+      if (of->set->read(of->number, key, to)) return true;
+      fail(ExitCode::data, "this image is damaged");
+    }
     const auto* const at_hand = std::get_if<std::string>(&item.source);
     const std::string read =
         at_hand != nullptr ? "" : read_input(std::get<fs::path>(item.source), kLargestFile, ExitCode::data);
@@ -101,11 +106,8 @@ bool ImageList::read(int64_t i, const SampleKey& key, uint8_t* to) const {
     return true;
   } catch (const Error& error) {
     if (error.code() != ExitCode::data) throw;
-    const std::string why = error.what();
-    const bool named = why.find(item.name) != why.npos;  // as errors of opening do
-    if (!item.may_be_left_out) fail(ExitCode::data, named ? "" : item.name + ": ", why, "; give a picture's file");
     std::lock_guard lock(mutex_);
-    problems_[item.name] = why;
+    (item.from == From::given ? given_problems_ : folder_problems_)[item.name] = error.what();
     return false;
   }
 }

@@ -29,8 +29,8 @@ class ImageList final : public DataSet {
   /// Pictures become samples by `transform`. `class_names`: of the network that is asked.
   ImageList(const PictureTransform& transform, std::vector<std::string> class_names);
 
-  /// A picture's file. If it turns out to be none: Error(data), or, if it `may_be_left_out`, read() returns false.
-  void add_file(std::filesystem::path path, bool may_be_left_out = false);
+  /// A picture's file. Where it turns out to be none, read() returns false, as for every damaged image.
+  void add_file(std::filesystem::path path);
   /// A picture's bytes, for standard input.
   void add_bytes(std::string name, std::string bytes);
   /// Image `number` of another set with samples of the same shape.
@@ -40,8 +40,11 @@ class ImageList final : public DataSet {
   void add_folder(const std::filesystem::path& folder);
 
   const std::string& image_name(int64_t i) const { return items_[static_cast<size_t>(i)].name; }
-  /// What was left out so far: the name and the reason.
-  std::map<std::string, std::string> problems() const;
+  /// Something given that is no image, and why.
+  void refuse(std::string name, std::string why) { given_problems_[std::move(name)] = std::move(why); }
+  /// What was left out so far, the name and the reason: of what was given itself, or of what lies in folders.
+  enum class From : bool { given, folders };
+  std::map<std::string, std::string> problems(From from) const;
 
   uint32_t fingerprint() const override { return 0; }  // no run depends on it
   bool read(int64_t i, const SampleKey& key, uint8_t* to) const override;
@@ -55,14 +58,14 @@ class ImageList final : public DataSet {
   struct Item {
     std::string name;
     std::variant<std::filesystem::path, std::string, OfSet> source;
-    bool may_be_left_out = false;
+    From from = From::given;
   };
   void add(Item item);
 
   PictureTransform transform_;
   std::vector<Item> items_;
   mutable std::mutex mutex_;
-  mutable std::map<std::string, std::string> problems_;
+  mutable std::map<std::string, std::string> given_problems_, folder_problems_;
 };
 
 }  // namespace ct

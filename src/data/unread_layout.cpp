@@ -18,7 +18,7 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kMakePictures = "convert it to folders of pictures, train/CLASS/ and val/CLASS/";
+constexpr std::string_view kMakePictures = "convert it to folders of pictures, CLASS/, or train/CLASS/ and val/CLASS/";
 
 struct FormatOfEnding {
   std::string_view ending, what;

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "base/error.h"
 #include "checkpoint/tensor_differences.h"
+#include "comm/all_ranks.h"
 #include "model/resample_positions.h"
+#include "train/config/validate.h"
 #include "train/file_weights.h"
 
 namespace ct {
@@ -61,9 +65,34 @@ std::string other_patch(const std::vector<LogicalTensor>& tensors, const std::ve
              own->shape[3], " here: set model.patch: ", theirs->shape[3]);
 }
 
+using LayerNames = std::set<std::string>;
+
+/// The names of all but the last layer.
+template <class Named>
+LayerNames names_of(const std::vector<Named>& tensors, const std::string& head) {
+  LayerNames names;
+  for (const Named& t : tensors)
+    if (!is_counter(t.name) && !t.name.starts_with(head + ".")) names.insert(t.name);
+  return names;
+}
+
+/// The model whose tensors have the names of the file's; empty: none, or the one that wants `wanted`.
+std::string model_of(const SafetensorsFile& file, const std::vector<TensorSpec>& wanted, const std::string& head) {
+  for (const std::string& name : model_names()) {
+    const Graph graph = graph_of_any_images({.name = name});
+    const std::vector<TensorSpec> specs = weight_specs(graph);
+    auto tensors = tensors_of_set(file, evaluated_set(file));
+    take_wanted_names(tensors, specs);
+    const LayerNames names = names_of(specs, head_of(graph));
+    if (names_of(tensors, head_of(graph)) == names) return names == names_of(wanted, head) ? "" : name;
+  }
+  return "";
+}
+
 /// What it means that tensors are not the wanted ones, and what to do.
-std::string remedy_of(const std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted,
-                      const std::string& head, const std::optional<OtherPositions>& other) {
+std::string remedy_of(const SafetensorsFile& file, const std::vector<LogicalTensor>& tensors,
+                      const std::vector<TensorSpec>& wanted, const std::string& head,
+                      const std::optional<OtherPositions>& other) {
   const auto fit = [&](const auto&... names) {
     auto rest = tensors;
     auto wanted_rest = wanted;
@@ -78,9 +107,13 @@ std::string remedy_of(const std::vector<LogicalTensor>& tensors, const std::vect
   if (other && fit(head, other->name))
     return resize + ", and --init-head reset initialises the last layer from the seed";
   if (const std::string patch = other_patch(tensors, wanted); !patch.empty()) return patch;
+  if (const std::string model = model_of(file, wanted, head); !model.empty())
+    return str("its tensors have the names of ", model, "'s, give --model ", model);
   return "it is of another model, give the keys of model that it was made with, such as model.name, model.stem, "
          "model.patch, model.depth or model.dim";
 }
+
+std::string left_out(const std::string& prefix) { return in_quotes(prefix) + " before all names is left out"; }
 
 /// Refuses what is not finite, and variances below 0.
 void require_sound(const LogicalTensor& tensor) {
@@ -119,40 +152,91 @@ bool resets_head(const SafetensorsFile& file, const InitOptions& options, const 
   });
 }
 
-std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
-                                              const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
-  std::vector<std::string> done;
+namespace {
+
+/// What a file gives to a model.
+struct Given {
+  std::vector<LogicalTensor> tensors;
+  std::vector<TensorSpec> wanted;  // of them
+  std::string prefix;              // before all names in the file
+  bool new_head = false;
+  std::optional<OtherPositions> resampled;
+};
+
+/// Error(checkpoint) with all differences.
+Given given_by(const SafetensorsFile& file, const InitOptions& options, const Graph& graph) {
+  Given given;
   const std::string head = head_of(graph);
-  auto tensors = tensors_of_set(file, evaluated_set(file));
-  const std::string prefix = take_wanted_names(tensors, weight_specs(graph));
-  if (!prefix.empty()) done.push_back(in_quotes(prefix) + " before all names is left out");
-  const bool new_head = resets_head(file, options, graph);
+  auto& [tensors, wanted, prefix, new_head, positions] = given;
+  tensors = tensors_of_set(file, evaluated_set(file));
+  prefix = take_wanted_names(tensors, weight_specs(graph));
+  new_head = resets_head(file, options, graph);
   if (new_head) tensors = without(head, std::move(tensors));
-  std::vector<TensorSpec> wanted = wanted_weights(tensors, graph, file.path());
+  wanted = wanted_weights(tensors, graph, file.path());
   if (new_head) wanted = without(head, std::move(wanted));
   const std::optional<OtherPositions> other = other_positions(tensors, graph);
+  if (options.resize_positions) positions = other;
+  const auto rest = positions ? without(other->name, tensors) : tensors;
+  const auto wanted_rest = positions ? without(other->name, wanted) : wanted;
+  if (const std::string differences = tensor_differences(rest, wanted_rest, is_counter); !differences.empty())
+    refuse_tensors(file.path(), (prefix.empty() ? "" : left_out(prefix) + "; ") + differences,
+                   remedy_of(file, rest, wanted_rest, head, other));
+  return given;
+}
+
+}  // namespace
+
+void require_fitting_weights(const SafetensorsFile& file, const InitOptions& options, const Graph& graph) {
+  given_by(file, options, graph);
+}
+
+std::vector<std::string> load_initial_weights(const SafetensorsFile& file, const InitOptions& options,
+                                              const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
+  Given given = given_by(file, options, graph);
+  for (const LogicalTensor& tensor : given.tensors)
+    if (!is_counter(tensor.name)) require_sound(tensor);
+  std::vector<std::string> done;
+  if (!given.prefix.empty()) done.push_back(left_out(given.prefix));
   std::vector<float> positions;
-  if (other && options.resize_positions) {
-    const LogicalTensor& tensor = *find(tensors, other->name);
-    require_sound(tensor);
-    positions = resampled(tensor, *other);
+  if (const auto& other = given.resampled) {
+    positions = resampled(*find(given.tensors, other->name), *other);
     done.push_back(
         str(in_quotes(other->name), " is resampled, ", other->grids(), ": it was made for ", other->pictures));
-    tensors = without(other->name, std::move(tensors));
-    wanted = without(other->name, std::move(wanted));
+    given.tensors = without(other->name, std::move(given.tensors));
+    given.wanted = without(other->name, std::move(given.wanted));
   }
-  if (const std::string differences = tensor_differences(tensors, wanted, is_counter); !differences.empty())
-    refuse_tensors(file.path(), (prefix.empty() ? "" : done.front() + "; ") + differences,
-                   remedy_of(tensors, wanted, head, other));
-  for (const TensorSpec& spec : wanted) require_sound(*find(tensors, spec.name));
-  load_rows(tensors, graph, flat, weights, name_of_parameter);
+  load_rows(given.tensors, graph, flat, weights, name_of_parameter);
   if (!positions.empty())
     write_weights(graph, flat, weights, [&](size_t parameter) {
-      return parameter == other->own.parameter ? std::span<const float>(positions) : std::span<const float>();
+      return parameter == given.resampled->own.parameter ? std::span<const float>(positions) : std::span<const float>();
     });
-  done.push_back(str(wanted.size(), " tensors are loaded from ", in_quotes(file.path().native()),
-                     new_head ? str("; the last layer, ", head, ", is initialised from the seed") : ""));
+  done.push_back(
+      str(given.wanted.size(), " tensors are loaded from ", in_quotes(file.path().native()),
+          given.new_head ? str("; the last layer, ", head_of(graph), ", is initialised from the seed") : ""));
   return done;
+}
+
+std::vector<std::string> load_initial_weights(const Path& path, const InitOptions& options, TrainingSession& session,
+                                              const std::function<void(const std::string&)>& warn) {
+  bool new_head = false;
+  const auto file_of = [&] { return SafetensorsFile(weights_file(path), SafetensorsFile::Check::header); };
+  run_on_all_ranks(session.comm(), [&] { new_head = resets_head(file_of(), options, session.graph()); });
+  if (new_head) session.initialize_head();
+  std::vector<std::string> notes;
+  run_on_all_ranks(session.comm(), [&] {
+    const SafetensorsFile file = file_of();
+    if (const std::string other = other_model_keys(file, session.config().model); warn && !other.empty())
+      warn(str(options.option, ": these weights are of another network: ", other));
+    if (evaluated_set(file) == WeightSet::ema)
+      notes.emplace_back("the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
+    const auto done =
+        load_initial_weights(file, options, session.graph(), session.program().flat, session.engine().state().front());
+    notes.insert(notes.end(), done.begin(), done.end());
+    if (const std::string converted = conversions(file); !converted.empty()) notes.push_back(converted);
+  });
+  session.engine().state_written();
+  for (std::string& note : notes) note = str(options.option, ": ", note);
+  return notes;
 }
 
 }  // namespace ct

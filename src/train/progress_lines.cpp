@@ -19,19 +19,17 @@ ProgressLines::ProgressLines(const ListenerSetup& setup, bool whole_lines)
       whole_lines_(whole_lines),
       rates_(run_.config, {setup.total_steps}),
       throughputs_(run_) {
-  if (setup.goes_on && setup.files != nullptr) read_best(setup.folder);
+  if (setup.goes_on && setup.files != nullptr) read_records(setup.folder);
 }
 
-/// The best evaluation before this process, from the records.
-void ProgressLines::read_best(const Path& folder) {
+/// The best evaluation so far, and the loss of an epoch that ended just now.
+void ProgressLines::read_records(const Path& folder) {
   const std::string split = run_.session.data().validation().empty() ? "test" : "val";
   for (const auto& [step, accuracy] : recorded_accuracies(folder, split)) best_ = std::max(best_, accuracy);
+  if (run_.state.batch == 0) epoch_loss_ = recorded_loss(folder, run_.state.step);
 }
 
-void ProgressLines::start() {
-  throughputs_.start();
-  epoch_begun_ = run_.clock.wall_seconds();
-}
+void ProgressLines::start() { throughputs_.start(); }
 
 void ProgressLines::show_loss(int64_t, double loss) {
   constexpr double kKept = 0.98;
@@ -74,10 +72,10 @@ void ProgressLines::show_window(const StepWindow& window) {
   const int64_t applied = std::max<int64_t>(scalars.applied - (scalars.skip == 0), 0);
   console.detail(step_line(run_.state.step, scalars.skipped, rates_.lr(applied), rates_.momenta(applied)));
   const double recent = throughputs_.of(window.steps, window.timed);
-  console.detail(fmt::format("samples/s: {:.1f} end to end, {:.1f} in the timed region, {:.1f} in the last {}",
-                             throughputs_.of(throughputs_.steps(), run_.clock.seconds_since_setup()),
-                             throughputs_.is_warm() ? throughputs_.running() : recent, recent,
-                             counted(window.steps, "step")));
+  console.detail(
+      fmt::format("samples/s: {:.1f} end to end, {:.1f} in the timed region, {:.1f} in the last {}",
+                  throughputs_.of(run_.state.step - run_.clock.first_step(), run_.clock.seconds_since_setup()),
+                  throughputs_.is_warm() ? throughputs_.running() : recent, recent, counted(window.steps, "step")));
   if (!window.breakdown) return;
   constexpr double kSeconds = 0.5;  // short steps print few lines
   const double now = run_.clock.wall_seconds();
@@ -109,12 +107,11 @@ void ProgressLines::print_epoch(const Evaluation* evaluation) {
   if (evaluation != nullptr)
     line += fmt::format("  {} {:.3f} {} (best {:.1f})", evaluation->split, evaluation->loss,
                         percent(evaluation->accuracy(), 1), 100 * best_);
-  const double now = run_.clock.wall_seconds();
   line += fmt::format("  step {}  lr {:.3g}  {}", s.step, run_.session.engine().latest().scalars.lr,
-                      duration(now - epoch_begun_));
+                      duration(run_.clock.epoch_seconds()));
   if (s.step < total_steps_) line += left_text();
   if (whole_lines_) run_.log.console().dated_note(line);
-  epoch_begun_ = now;
+  run_.clock.begin_epoch();
   epoch_loss_.reset();
 }
 

@@ -16,13 +16,15 @@ class Throughputs {
  public:
   explicit Throughputs(const RunContext& run) : run_(run) {}
 
-  void start() { running_from_ = timed(); }
+  void start() {
+    first_step_ = run_.state.step;
+    running_from_ = timed();
+  }
   void after_step() {
     if (steps() == kWarmUp) running_from_ = timed();
   }
 
-  /// Steps of this process.
-  int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
+  int64_t steps() const { return run_.state.step - first_step_; }
   bool is_warm() const { return steps() > kWarmUp; }
   /// Without the first two steps.
   double running() const { return of(steps() - kWarmUp, timed() - running_from_); }
@@ -35,6 +37,7 @@ class Throughputs {
   double timed() const { return run_.clock.seconds() - run_.session.waited(); }
 
   const RunContext& run_;
+  int64_t first_step_ = 0;
   double running_from_ = 0;  // timed seconds
 };
 
@@ -57,7 +60,7 @@ class ProgressLines : public RunListener {
   void print_epoch(const Evaluation* evaluation);
   std::string best_text() const;
   std::string left_text() const;
-  void read_best(const Path& folder);
+  void read_records(const Path& folder);
 
   const RunContext& run_;
   const int64_t total_steps_, epochs_;
@@ -68,7 +71,7 @@ class ProgressLines : public RunListener {
   double lr_ = 0;                     // of the latest step whose loss is known
   double best_ = -1;                  // accuracy of the held-out split or, without one, of the test set; < 0: none
   std::optional<double> epoch_loss_;  // of the epoch that has just ended
-  double epoch_begun_ = 0, breakdown_shown_ = -1;  // wall-clock times
+  double breakdown_shown_ = -1;       // wall-clock time
 };
 
 }  // namespace ct

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -40,19 +41,37 @@ std::string moment(int64_t step, int64_t steps_per_epoch) {
   return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
 }
 
+void each_record(const Path& folder, std::string_view event, const std::function<void(int64_t, const Json&)>& f) {
+  std::istringstream lines(read_file(folder / kMetricsFile));
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || record.value("event", Json()) != event) continue;
+    if (const Json step = record.value("step", Json()); step.is_number_integer()) f(step.get<int64_t>(), record);
+  }
+}
+
+std::string all_learn(const Config& config) {
+  return str("all parameters learn since epoch ", config.train.unfreeze_at + 1,
+             ", with moments that began at 0 (train.unfreeze_at)");
+}
+
 }  // namespace
 
 std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split) {
   std::map<int64_t, double> accuracies;
-  std::istringstream lines(read_file(folder / kMetricsFile));
-  for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("event", Json()) != "eval" || record.value("split", Json()) != split)
-      continue;
-    const Json accuracy = record.value("accuracy", Json()), step = record.value("step", Json());
-    if (accuracy.is_number() && step.is_number_integer()) accuracies[step.get<int64_t>()] = accuracy.get<double>();
-  }
+  each_record(folder, "eval", [&](int64_t step, const Json& record) {
+    const Json accuracy = record.value("accuracy", Json());
+    if (record.value("split", Json()) == split && accuracy.is_number()) accuracies[step] = accuracy.get<double>();
+  });
   return accuracies;
+}
+
+std::optional<double> recorded_loss(const Path& folder, int64_t step) {
+  std::optional<double> found;
+  each_record(folder, "epoch", [&](int64_t at, const Json& record) {
+    if (const Json loss = record.value("loss", Json()); at == step && loss.is_number()) found = loss.get<double>();
+  });
+  return found;
 }
 
 void RunSummary::announce(const std::string& config_source, const std::string& checkpoint) const {
@@ -102,12 +121,12 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
     log.note("best.bin will be the newest evaluated weights (train.best.split: last)");
   if (config.train.best.split == BestSplit::test)
     log.note("best.bin is chosen by the test set, so its test results are biased upwards (train.best.split: test)");
-  if (const LearningPhase phase = phase_at(config, run_.state); !phase.freezes)
-    log.note(str("all parameters learn since epoch ", config.train.unfreeze_at + 1,
-                 ", with moments that began at 0 (train.unfreeze_at)"));
+  if (!phase_at(config, run_.state).freezes) log.note(all_learn(config));
   if (!checkpoint.empty()) log.note(str("resumed from ", checkpoint, " at step ", run_.state.step));
   record_start();
 }
+
+void RunSummary::announce_unfrozen() const { run_.log.note(all_learn(run_.config)); }
 
 void RunSummary::record_start() const {
   const Config& config = run_.config;
@@ -194,7 +213,9 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
   };
   const auto bytes = [&](int64_t mine) { return std::llround(mean(mine)); };
   const auto of_process = [&](int64_t mine) { return static_cast<int64_t>(mean(mine) / (threads ? comm.size() : 1)); };
-  const auto a_step = [&](int64_t mine) { return mean(mine) / static_cast<double>(std::max<int64_t>(steps(), 1)); };
+  const auto a_step = [&](int64_t mine) {
+    return mean(mine) / static_cast<double>(std::max<int64_t>(run_.state.step - first_step_, 1));
+  };
   Json allocated = {{"weights", bytes(train.weights + evaluate.weights)},
                     {"gradients", bytes(train.gradients)},
                     {"optimizer", bytes(train.optimizer)},

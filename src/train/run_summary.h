@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,19 @@ namespace ct {
 /// The accuracies on a split in the records of the run in `folder`, by step.
 std::map<int64_t, double> recorded_accuracies(const Path& folder, const std::string& split);
 
+/// The mean loss of the epoch that ended with that step.
+std::optional<double> recorded_loss(const Path& folder, int64_t step);
+
 class RunSummary {
  public:
-  RunSummary(const RunContext& run, int64_t total_steps) : run_(run), total_steps_(total_steps) {}
+  RunSummary(const RunContext& run, int64_t total_steps)
+      : run_(run), total_steps_(total_steps), first_step_(run.state.step) {}
 
   /// Prints the sources and the parameters of the run. `checkpoint`: the one to continue from; empty: none.
   void announce(const std::string& config_source, const std::string& checkpoint) const;
+  /// Says that all parameters learn from now on (train.unfreeze_at).
+  void announce_unfrozen() const;
+  void record_start() const;
   /// The tutorial's last lines: some labels and predictions, accuracy, accuracy by class.
   void print_results(const Evaluation& final) const;
   /// {"peak_bytes": {...}, "traffic": {...}}: bytes per rank, and elements and bytes that a rank moved in a step; means
@@ -33,7 +41,6 @@ class RunSummary {
                  const Evaluation& final) const;
 
  private:
-  void record_start() const;
   std::string report_wire() const;
   Json best_evaluation() const;
   std::string best_line(const Path& folder, const Evaluation& final) const;
@@ -42,7 +49,7 @@ class RunSummary {
   double images_a_second() const;
 
   RunContext run_;
-  int64_t total_steps_;
+  int64_t total_steps_, first_step_;  // the latter of this program
 };
 
 }  // namespace ct

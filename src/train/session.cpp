@@ -46,7 +46,12 @@ void TrainingSession::prepare(const std::string& plans, const LearningPhase& pha
     if (error.code() != ExitCode::memory) throw;
     evaluator_.reset();
     engine_.reset();
-    fail(ExitCode::memory, error.what(), smaller_batch_advice(backend(), estimated()));
+    std::string text = error.what();
+    const std::string better = micro_batch_advice(backend(), estimated());
+    for (const std::string& general : {options_.memory_advice, std::string(kUseLess)})
+      if (const size_t at = text.find(general); !better.empty() && !general.empty() && at != text.npos)
+        text.replace(at, general.size(), better);
+    fail(ExitCode::memory, text);
   }
   require_same_machine(comm_, backend().description());  // with the libraries that were opened meanwhile
   plans_missed_ = gather_plans_missed();

@@ -61,6 +61,7 @@ class TrainingSession {
   /// The normal end, after all computation. Without it (after an error) the destructor does not wait for other ranks.
   void finish();
 
+  const Config& config() const { return config_; }
   Communicator& comm() { return comm_; }
   Communicator& collectives() { return device_.collectives(); }
   Backend& backend() { return device_.backend(); }

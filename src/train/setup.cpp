@@ -350,6 +350,11 @@ std::vector<std::string> warnings_of(const Datasets& sets) {
   return warnings;
 }
 
+void settle_by_data(Config& config, const Datasets& sets, const RunLength& length) {
+  config.data.dataset = sets.source.kind->key;
+  optim::fit_run(config.scheduler, length);
+}
+
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm) {
   if (!sets.source.to_write) return;
   const DataKind& kind = *sets.source.kind;

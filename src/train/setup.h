@@ -61,6 +61,8 @@ struct Datasets {
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
                        std::span<const DataKind> kinds = data_kinds());
+/// Sets what the configuration leaves to the images: the kind of set, and the schedule's length.
+void settle_by_data(Config& config, const Datasets& sets, const RunLength& length);
 /// Writes a set that IfAbsent::write_later deferred, after all checks that may refuse the run. Collective.
 void make_late_datasets(Datasets& sets, const Config& config, Communicator& comm);
 /// Messages about the images, one line each: "2 classes: cat 14, dog 26; 32 train, 8 validation (stratified, seed 42)",

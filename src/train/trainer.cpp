@@ -36,7 +36,7 @@ ExitCode Trainer::run() {
 }
 
 ExitCode Trainer::run_to_end() {
-  clock_.start(time_plan());
+  options_.clock ? clock_.go_on(time_plan()) : clock_.start(time_plan());
   reports_->start();
   if (!ended_) diagnostics_->start();
   uncounted_ = session_.collectives().traffic(TrafficKind::training);
@@ -47,6 +47,7 @@ ExitCode Trainer::run_to_end() {
     saver_->complete(MustSucceed::yes);
   }
   if (state_.step > 0 && state_.step < total_steps_ && evaluation_due() && !evaluate_now(Because::due)) return stop();
+  if (options_.clock) summary_->announce_unfrozen();
 
   while (state_.step < total_steps_ && !early_stop_) {
     train_step();
@@ -126,6 +127,7 @@ ExitCode Trainer::stop() {
 
 /// Saves for the program that goes on, which evaluates this step, as one does that goes on after a stop.
 ExitCode Trainer::end_program() {
+  clock_.stop();
   look_for_skips();
   save(MustSucceed::yes);
   saver_->complete(MustSucceed::yes);
@@ -354,6 +356,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       config_(options.config),
       comm_(comm),
       log_(console),
+      clock_(options.clock.value_or(TrainingClock())),
       comms_(config_.comms_logger, comm.size()),
       session_(config_, comm,
                {.data_kinds = options.data_kinds,
@@ -385,16 +388,15 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   stop_vote_.emplace(comm, state_.step);
   summary_.emplace(run_, total_steps_);
   for (const std::string& warning : options.warnings) log_.warn(warning);
-  summary_->announce(options.config_source, checkpoint);
+  options.clock ? summary_->record_start() : summary_->announce(options.config_source, checkpoint);
   if (ended_) log_.note(str("the run is finished, after ", state_.step, " steps; its evaluation is repeated"));
 }
 
 /// Locks the run's folder. Returns the checkpoint to go on from; empty: none.
 std::string Trainer::open_folder() {
   // What was left open is recorded, for a resume to compare.
-  config_.data.dataset = session_.data().source.kind->key;
   const bool known = !optim::doubt_of(config_.scheduler).empty();  // printed with the configuration
-  optim::fit_run(config_.scheduler, session_.length());
+  settle_by_data(config_, session_.data(), session_.length());
   if (const std::string doubt = optim::doubt_of(config_.scheduler); !doubt.empty() && !known)
     log_.warn("scheduler.params." + doubt);
   log_.console().progress("looking for checkpoints in " + config_.output);
@@ -443,6 +445,8 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
                                   phase.begins ? Moments::begin_anew : Moments::restored);
     });
     state_.optimizer_begun = phase.optimizer_begun;
+    if (const int64_t applied = state_.scalars.applied; applied > 0)  // of the latest step, which no checkpoint has
+      state_.scalars.lr = step_rates(config_, session_.length())(applied - 1).lr;
     engine.state_written();
     engine.restore({state_.scalars, state_.loss_scale});
     replaced_before_ = replaced_told_ = state_.replaced;
@@ -451,10 +455,13 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
     const int64_t patience = config_.train.early_stopping.patience;  // which may be another now
     const bool stays_stopped = end == RunFolder::kStoppedEarly && patience > 0 && state_.patience_used + 1 >= patience;
     ended_ = stays_stopped || (state_.step >= total_steps_ && !end.empty());
-    if (!options_.init.empty() && !options_.goes_on)
-      log_.warn("--init is ignored: the run continues from its checkpoint");
+    if (!options_.init.empty() && !options_.clock)
+      log_.warn(options_.init_options.option + " is ignored: the run continues from its checkpoint");
   } else if (!options_.init.empty()) {
-    load_initial_weights();
+    log_.console().progress("reading " + options_.init);
+    const auto warn = [this](const std::string& text) { log_.warn(text); };
+    for (const std::string& note : load_initial_weights(options_.init, options_.init_options, session_, warn))
+      log_.note(note);
   }
   if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
@@ -493,33 +500,6 @@ void Trainer::show_first_images() {
   else
     log_.warn(
         str("train.sample_grid: images of ", session_.pipeline().sample().channels, " channels are not a picture"));
-}
-
-/// Loads the weights of --init.
-void Trainer::load_initial_weights() {
-  Engine& engine = session_.engine();
-  log_.console().progress("reading " + options_.init);
-  bool new_head = false;
-  run_on_all_ranks(comm_, [&] {
-    const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
-    new_head = resets_head(file, options_.init_options, session_.graph());
-  });
-  if (new_head) session_.initialize_head();
-  std::vector<std::string> done;
-  bool average = false;
-  run_on_all_ranks(comm_, [&] {
-    const SafetensorsFile file(weights_file(options_.init), SafetensorsFile::Check::header);
-    if (const std::string other = other_model_keys(file, config_.model); !other.empty())
-      log_.warn("--init: these weights are of another network: " + other);
-    average = evaluated_set(file) == WeightSet::ema;
-    done = ct::load_initial_weights(file, options_.init_options, session_.graph(), session_.program().flat,
-                                    engine.state().front());
-    if (const std::string converted = conversions(file); !converted.empty()) done.push_back(converted);
-  });
-  engine.state_written();
-  if (average)
-    log_.note("--init: the moving average of the weights, as its run evaluated (export --no-ema gives the weights)");
-  for (const std::string& text : done) log_.note("--init: " + text);
 }
 
 }  // namespace ct

@@ -23,8 +23,8 @@ struct TrainOptions {
   std::vector<std::string> warnings;
   ResumeMode resume;
   bool reset = false;
-  bool goes_on = false;  // in the same process, after Trainer::goes_on()
-  std::string init;      // weights to start from; empty: drawn from the seed
+  std::optional<TrainingClock> clock;  // of the Trainer before in this process, from which this one goes on
+  std::string init;                    // weights to start from; empty: drawn from the seed
   InitOptions init_options;
   std::span<const DataKind> data_kinds = ct::data_kinds();
   std::vector<MakeListener> listeners = {};  // in addition to those of train/
@@ -38,12 +38,13 @@ class Trainer {
   /// After run(): did it stop because another Trainer must go on from its checkpoint, whose program trains all
   /// parameters (train.unfreeze_at)?
   bool goes_on() const { return unfreezes_; }
+  /// Its clock, stopped.
+  const TrainingClock& clock() const { return clock_; }
 
  private:
   std::string open_folder();
   void describe_run();
   void start_from(const std::string& checkpoint, const LearningPhase& phase);
-  void load_initial_weights();
   void show_first_images();
   void add_listeners(bool goes_on);
 

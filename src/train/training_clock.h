@@ -21,11 +21,20 @@ class TrainingClock {
     first_step_ = plan.first_step;
     left_ = TimeLeft(plan);
   }
+  /// Counting goes on from stop(), as if no time had passed.
+  void go_on(const TimeLeft::Plan& plan) {
+    aside_ = wall_seconds() - *trained_;
+    trained_.reset();
+    left_ = TimeLeft(plan);
+  }
   void after_step(int64_t step) { left_.after_step(step, seconds(), aside_); }
   std::optional<double> seconds_left() const {
     const Clock::duration evaluating = evaluation_begun_ ? Clock::now() - *evaluation_begun_ : Clock::duration(0);
     return left_.seconds(std::chrono::duration<double>(evaluating).count());
   }
+  /// Wall-clock seconds of the epoch in progress.
+  double epoch_seconds() const { return wall_seconds() - epoch_begun_; }
+  void begin_epoch() { epoch_begun_ = wall_seconds(); }
   /// Ends training; later time is not counted.
   void stop() { trained_ = seconds(); }
   double seconds() const { return trained_ ? *trained_ : wall_seconds() - aside_; }
@@ -52,9 +61,9 @@ class TrainingClock {
 
  private:
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point set_up_ = Clock::now();
+  Clock::time_point set_up_ = Clock::now();
   Clock::time_point begun_ = set_up_;
-  double aside_ = 0;
+  double aside_ = 0, epoch_begun_ = 0;
   std::optional<double> trained_;
   std::optional<Clock::time_point> evaluation_begun_;
   TimeLeft left_;

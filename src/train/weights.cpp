@@ -249,7 +249,8 @@ std::string other_model_keys(const SafetensorsFile& file, Model model) {
 
 std::vector<std::pair<std::string, std::string>> model_key_texts(const Model& model) {
   std::vector<std::pair<std::string, std::string>> texts;
-  for (const auto& [key, value] : to_json(model).items())
+  const Json json = to_json(model);
+  for (const auto& [key, value] : json.items())
     if (key != "name" && !value.is_null())
       texts.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
   return texts;

@@ -7,9 +7,10 @@ PyTorch trains in float64 and in float32, with requires_grad off for frozen para
 mode, and a parameter group for each layer's rate. For this program and for PyTorch's float32 it prints the distance
 from float64: the largest relative difference of a loss, and the largest difference of a weight, divided by the largest
 weight of its tensor. Adam divides by the root of the second moment: where a gradient is near zero, its rounding becomes
-a change of weight, the more the smaller eps is. In resnet18 a ReLU whose input is nearly zero may pass a gradient in one
-program and not in the other, which moves the small biases of a few channels by percents. --cases takes a part of a case's name. Exit code 77: PyTorch or
-torchvision is missing; 1: a weight is above 1e-6 and above twice PyTorch's float32, or a frozen one has changed.
+a change of weight, the more the smaller eps is. A ReLU whose input is nearly zero may pass a gradient in one program
+and not in the other: probably the reason why small biases of some channels of resnet18 differ by percents, in PyTorch's
+float32 too. --cases takes a part of a case's name. Exit code 77: PyTorch or torchvision is missing; 1: a weight is
+above 1e-6 and above twice PyTorch's float32, or a frozen one has changed.
 """
 import argparse
 import fnmatch

@@ -21,6 +21,8 @@ except ImportError:
     print("PyTorch is not installed: pip install torch, in a virtual environment")
     sys.exit(77)
 
+from torch_tutorial import Network
+
 STEPS = 1000
 
 # What PyTorch is given, and the same in this program's words.
@@ -36,23 +38,10 @@ CASES = [
 ]
 
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = torch.nn.Conv2d(3, 6, 5), torch.nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = torch.nn.Linear(400, 120), torch.nn.Linear(120, 84), torch.nn.Linear(84, 10)
-
-    def forward(self, x):
-        f = torch.nn.functional
-        x = f.max_pool2d(f.relu(self.conv1(x)), 2)
-        x = f.max_pool2d(f.relu(self.conv2(x)), 2).flatten(1)
-        return self.fc3(f.relu(self.fc2(f.relu(self.fc1(x)))))
-
-
 def record(seed):
     """The first weights, and the gradients of STEPS steps of training."""
     torch.manual_seed(seed)
-    net, gradients = Net(), []
+    net, gradients = Network(), []
     start = [p.detach().clone() for p in net.parameters()]
     means = torch.randn(10, 3, 32, 32)
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-3)

@@ -101,7 +101,7 @@ def a_run_without_memory_names_the_largest_micro_batch_that_fits():
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (600 << 20, 600 << 20))
     words = train_words(path("large"), sets, "--ranks", 1)
     line = fails(MEMORY, run(*words, preexec_fn=limit), "out of memory", "train_micro_batch_size_per_gpu")
-    fits = re.search(r"a micro-batch \(train_micro_batch_size_per_gpu\) of (\d+) is the largest that fits$", line)
+    fits = re.search(r"use a micro-batch \(train_micro_batch_size_per_gpu\) of (\d+), the largest that fits", line)
     expect(fits and int(fits[1]) in (128, 256, 512), line)
     words = train_words(path("large"), {**sets, "train_micro_batch_size_per_gpu": fits[1]}, "--ranks", 1)
     done = run(*words, preexec_fn=limit)

@@ -303,6 +303,9 @@ def dry_run_and_print_config_write_nothing():
     expect_match(text, r"(?m)^time: 40 steps of .*; the run in %s has done the other 60$" % trained()[0])
     expect_match(train(trained()[0], settings(), "--dry-run", "--reset").stdout, "(?m)^time: 60 steps of [^;]*$")
     expect_equal(snapshot(trained()[0]), before)
+    for words in (["--dry-run"], []):  # what the run refuses
+        fails(CHECKPOINT, run("train", *train_words(trained()[0], settings(seed=44), *words)), "seed: 42 saved, 44 now")
+        fails(USAGE, run("train", *train_words(trained()[0], settings(), "--resume", "never", *words)), "--reset")
 
 
 main()

@@ -113,6 +113,11 @@ def killed_and_resumed():
 def unfreezing_trains_all_and_begins_the_optimizer_anew():
     output, said, _ = whole(unfrozen)
     expect_match(said, r"all parameters learn since epoch 2, with moments that began at 0 \(train\.unfreeze_at\)")
+    expect_equal([said.count(once) for once in ("steps per epoch", "model resnet", "resumed from")], [1, 1, 0], said)
+    expect_in("trained 8 steps", said)
+    whole_epochs = train(path("whole-epochs"), unfrozen(train__eval_interval=0, train__max_steps=6)).stderr
+    expect_equal(re.findall(r"epoch (\d)/2  train [0-9.]+  (?:test|val) .* step (\d)", whole_epochs), [("1", "3"), ("2", "6")],
+                 whole_epochs)
     names = {name for name in tensors_at(output, 8) if not name.endswith("num_batches_tracked")}
     train(path("all"), settings(patterns=[], train__max_steps=8))
     expect_equal(changed_between(output, 6, 8), names)

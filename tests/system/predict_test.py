@@ -123,7 +123,7 @@ def standard_input_holds_a_picture():
         expect_equal(done.returncode, DONE, done.stderr)
         expect_equal(done.stdout.decode().splitlines()[1].split(","), ["-", *expected[1:]])
     for content, culprit in ((b"no picture", b"not a JPEG, PNG, WebP or PPM"), (b"", b"empty"), (b"P6 32 32 255\n123", b"truncated"),
-                             (png(32, 32, pixels(2))[:500], b"truncated"), (b"\x89PNG\r\n\x1a\n" + b"x" * 99, b"-: "),
+                             (png(32, 32, pixels(2))[:500], b"truncated"), (b"\x89PNG\r\n\x1a\n" + b"x" * 99, b"'-': "),
                              (b"P6 99999 99999 255\n", b"max_pixels"), (b"P6 0 1 255\n0", b"header")):
         done = with_input(content)
         expect_equal([done.returncode, done.stdout], [DATA, b""], content[:20], done.stderr)
@@ -193,6 +193,10 @@ def mistakes_are_named():
             (USAGE, [good, "--top", "0"], ["--top"])):
         fails(code, run("predict", "--ckpt", trained(), *words), *culprits)
     fails(USAGE, run("predict", good), "--ckpt")
+    done = run("predict", "--ckpt", trained(), path("text.jpg"), good, path("nowhere.png"), "--csv")
+    fails(DATA, done, "2 of 3 given images cannot be read", "nowhere.png")
+    expect_in(good, done.stdout.splitlines()[1])
+    expect_in("text.jpg", done.stderr)
     if os.getuid() != 0:
         os.chmod(path("text.jpg"), 0)
         fails(DATA, run("predict", "--ckpt", trained(), path("text.jpg")), "text.jpg", "ermission")

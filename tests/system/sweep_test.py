@@ -393,6 +393,22 @@ def more_epochs_continue_and_another_rate_is_refused():
 
 
 @check
+def runs_begin_with_weights_of_a_file_and_take_the_flags_of_train():
+    weights = os.path.join(grid()[0], FOLDERS[0], "last.bin")
+    output, more = path("pretrained"), ["--repeats", "2", "--batch-size", "8", "--epochs", "2", "--lr", "0.05"]
+    sets = {k: v for k, v in settings().items() if k not in ("train.epochs", "train_batch_size", LR)}
+    sweep(output, *more, "--pretrained", weights, sets=sets)
+    for name in folders(output):
+        config = content(output, name, "config.yaml")
+        for line in ("# started with --init '%s' --init-head fit" % weights, "train_batch_size: 8", "epochs: 2", "lr: 0.05"):
+            expect_in(line, config)
+    fails(USAGE, finish(start(words(output, sets, *more))), "another sweep", "began with --pretrained " + weights)
+    fails(CHECKPOINT, finish(start(words(path("misfit"), {**sets, "model.name": "cnn"}, *more, "--init", weights))),
+          "seed=42", "give --model linear")
+    expect(not os.path.exists(path("misfit")), "something was written")
+
+
+@check
 def overridden_values_of_a_schedule_are_reported_once():
     sets = {**settings(), "scheduler.type": "WarmupLR", "scheduler.params.warmup_max_lr": 0.01}
     sets.pop("scheduler", None)

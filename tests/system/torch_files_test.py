@@ -57,6 +57,20 @@ def state_dicts_alone_and_in_dictionaries():
 
 
 @check
+def elements_in_another_order():
+    """As of a model in torch.channels_last, and of a transposed matrix."""
+    dtype, (n, c, h, w), data = own()["conv2.weight"]
+    at = lambda *index: 4 * (((index[0] * c + index[1]) * h + index[2]) * w + index[3])
+    pieces = [data[at(i, k, y, x):][:4] for i in range(n) for y in range(h) for x in range(w) for k in range(c)]
+    last = Tensor(dtype, [n, c, h, w], b"".join(pieces), (h * w * c, 1, w * c, c))
+    dtype, (rows, columns), data = own()["fc2.weight"]
+    turned = b"".join(data[4 * (r * columns + k):][:4] for k in range(columns) for r in range(rows))
+    file = torch_save(path("ordered.pth"), state_dict(**{"conv2.weight": last, "fc2.weight": Tensor(dtype, [rows, columns], turned,
+                                                                                                 (1, rows))}))
+    expect_equal(initial_weights(file), own())
+
+
+@check
 def tensors_that_share_a_storage_and_counters():
     name, (dtype, shape, data) = next((n, t) for n, t in own().items() if n == "fc3.weight")
     shared = Tensor(dtype, shape, bytes(40) + data, first=10)
@@ -131,8 +145,9 @@ def damaged_and_hostile_archives():
     refused("lost.pth", culprit="has no file 'data/0' in it")
     torch_save(path("short.pth"), state_dict(**{"fc1.bias": Tensor("F32", [120], bytes(400))}))
     refused("short.pth", culprit="tensor 'fc1.bias' is longer than its data")
-    torch_save(path("turned.pth"), state_dict(**{"fc2.weight": Tensor("F32", [84, 120], bytes(40320), (1, 84))}))
-    refused("turned.pth", culprit="tensor 'fc2.weight' is not contiguous: save it with .contiguous()")
+    for strides in ((1, 85), (0, 1), (120, 0), (240, 2), (-120, 1)):
+        torch_save(path("with-gaps.pth"), state_dict(**{"fc2.weight": Tensor("F32", [84, 120], bytes(99999), strides)}))
+        refused("with-gaps.pth", culprit="tensor 'fc2.weight' is not contiguous: save it with .contiguous()")
     torch_save(path("huge.pth"), state_dict(**{"fc1.bias": Tensor("F32", [1 << 40, 1 << 40], bytes(400))}))
     refused("huge.pth", culprit="tensor 'fc1.bias' has an impossible shape")
     torch_save(path("complex.pth"), state_dict(**{"fc1.bias": Tensor("ComplexFloatStorage", [120], bytes(960))}))

@@ -53,6 +53,19 @@ def misspelt_commands_name_the_right_one():
                               ("eval", "--chkpt", "--ckpt"), ("bench", "--windws", "--windows"),
                               ("estimate", "--rank", "--ranks"), ("sweep", "--gird", "--grid")]:
         bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
+    for word, meant in [("test", "eval"), ("val", "eval"), ("validate", "eval"), ("fit", "train"), ("infer", "predict"),
+                        ("lr_find", "lr-find"), ("benchmark", "bench"), ("tune", "sweep")]:
+        bad(USAGE, "did you mean '%s'?" % meant, word)
+    for verb, word, meant in [("train", "--learning-rate", "--lr"), ("train", "--learning_rate", "--lr"),
+                              ("train", "--bs", "--batch-size"), ("train", "--num-epochs", "--epochs"),
+                              ("train", "--num_epochs", "--epochs"), ("train", "--weights", "--pretrained"),
+                              ("train", "--checkpoint", "--pretrained"), ("train", "--output-dir", "--output"),
+                              ("train", "--seed", "--set seed=N"), ("train", "--gpu", "--device"),
+                              ("eval", "--weights", "--ckpt"), ("predict", "--checkpoint", "--ckpt"),
+                              ("predict", "--batch_size", "--batch-size"), ("predict", "--topk", "--top"),
+                              ("sweep", "--num-epochs", "--epochs"), ("lr-find", "--bs", "--batch-size"),
+                              ("bench", "--batch-size", "--set train_batch_size=N"), ("export", "--output", "--out")]:
+        bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
 
 
 @check
@@ -99,6 +112,12 @@ def lr_find_draws_and_names_a_rate():
     expect(abs(one["lr"] - rate) < 0.05 * rate and len(one["losses"]) == one["steps"], one)
     bad(DIVERGED, "the loss falls clearly at no rate", *words, "--from", 30, "--to", 100)
     bad(USAGE, "--to", "lr-find", "--from", 1, "--to", 0.1)
+    bad(USAGE, "lr-find looks for the rate", *words, "--lr", 0.1)
+    weights = os.path.join(trained(), "last.bin")
+    linear = [*words, "--model", "linear", "--steps", 20, "--batch-size", 8, "--json"]
+    first, begun = (json.loads(good(*linear, *more))["losses"][0] for more in ([], ["--pretrained", weights]))
+    expect(first != begun, first, "the weights were not loaded")
+    bad(CHECKPOINT, "its tensors have the names of linear's, give --model linear", *words, "--pretrained", weights)
 
 
 @check
@@ -130,7 +149,10 @@ def help_lists_what_works_and_nothing_else():
         text = good(verb, "--help")
         for member in members:
             expect_in("  %s " % member, text)
-            expect_in("--help", good(verb, member, "--help"))
+            helped = good(verb, member, "--help")
+            expect_in("--help", helped)
+            expect_match(helped, r"\nExamples:(\n  cifar-train %s %s.*){2}$" % (verb, member))
+            expect(all(len(line) <= 80 for line in helped.splitlines() if " " in line.strip()), helped)
         bad(USAGE, members[0], verb)
         bad(USAGE, "'nonsense'", verb, "nonsense")
         bad(USAGE, "--nonsense", verb, members[0], "x", "--nonsense")

@@ -1,7 +1,11 @@
 #include "checkpoint/torch/archive.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
 #include <map>
+#include <optional>
+#include <ranges>
 #include <string>
 
 #include "base/error.h"
@@ -50,14 +54,37 @@ const PickleDict& state_dict_of(const PickleValue& saved, const Path& path) {
        joined(kNames, ", "), ": save one, with torch.save(model.state_dict(), 'W.pth')");
 }
 
-/// Are the elements one after the other, in the order of the shape? The stride of a dimension of one is of no account.
-bool is_contiguous(const PickledTensor& tensor) {
+/// The dimensions from the outermost to the innermost in memory. Empty unless the elements fill one block. The stride
+/// of a dimension of one is of no account.
+std::optional<std::vector<size_t>> memory_order(const PickledTensor& tensor) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < tensor.shape.size(); ++i)
+    if (tensor.shape[i] != 1) order.push_back(i);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return tensor.strides[i]; });
   int64_t step = 1;
-  for (size_t i = tensor.shape.size(); i-- > 0;) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != step) return false;
+  for (const size_t i : order | std::views::reverse) {
+    if (tensor.strides[i] != step) return std::nullopt;
     step *= tensor.shape[i];
   }
-  return true;
+  return order;
+}
+
+/// A copy of the block's elements in the order of the shape.
+std::vector<std::byte> in_order_of_shape(const PickledTensor& tensor, std::span<const std::byte> block) {
+  const size_t of_element = size_of(tensor.storage.dtype), dims = tensor.shape.size();
+  std::vector<std::byte> copy(block.size());
+  std::vector<int64_t> index(dims);
+  int64_t from = 0;
+  for (size_t to = 0; to < copy.size(); to += of_element) {
+    std::memcpy(&copy[to], &block[static_cast<size_t>(from) * of_element], of_element);
+    for (size_t i = dims; i-- > 0;) {
+      from += tensor.strides[i];
+      if (++index[i] < tensor.shape[i]) break;
+      from -= tensor.strides[i] * index[i];
+      index[i] = 0;
+    }
+  }
+  return copy;
 }
 
 }  // namespace
@@ -70,7 +97,8 @@ bool is_torch_archive(std::span<const std::byte> file) {
          (names_pickle(text.substr(0, part)) || names_pickle(text.substr(text.size() - part)));
 }
 
-std::vector<TensorView> tensors_of_torch_archive(std::span<const std::byte> archive, const Path& path) {
+std::vector<TensorView> tensors_of_torch_archive(std::span<const std::byte> archive, const Path& path,
+                                                 std::vector<std::vector<std::byte>>& copies) {
   const Files files = files_of(archive, path);
   const auto file = [&](std::string_view name) {
     const auto at = files.find(name);
@@ -95,14 +123,16 @@ std::vector<TensorView> tensors_of_torch_archive(std::span<const std::byte> arch
     const PickledTensor& t = **tensor;
     const auto bytes = bytes_of(t.storage.dtype, t.shape);
     if (!bytes || t.strides.size() != t.shape.size()) refuse("has an impossible shape; use another copy of the file");
-    if (!is_contiguous(t)) refuse("is not contiguous: save it with .contiguous()");
+    const auto order = *bytes > 0 ? memory_order(t) : std::vector<size_t>();
+    if (!order) refuse("is not contiguous: save it with .contiguous()");
     const auto storage = file(str("data/", t.storage.key));
     const uint64_t of_element = size_of(t.storage.dtype);
     if (t.first < 0 || static_cast<uint64_t>(t.first) > storage.size() / of_element ||
         *bytes > storage.size() - static_cast<uint64_t>(t.first) * of_element)
       refuse("is longer than its data; use another copy of the file");
-    tensors.push_back({std::string(*name), t.storage.dtype, t.shape,
-                       storage.subspan(static_cast<uint64_t>(t.first) * of_element, *bytes)});
+    std::span<const std::byte> data = storage.subspan(static_cast<uint64_t>(t.first) * of_element, *bytes);
+    if (!std::ranges::is_sorted(*order)) data = copies.emplace_back(in_order_of_shape(t, data));
+    tensors.push_back({std::string(*name), t.storage.dtype, t.shape, data});
   }
   std::ranges::sort(tensors, {}, &TensorView::name);
   return tensors;

@@ -19,6 +19,7 @@ struct BenchFlags {
   int windows = 9;
   int64_t elements = 0;
   bool json = false, operations = false, large = false;
+  std::function<void(const std::string&)> progress;  // shows what runs on this rank
 };
 
 // Members of `cifar-train bench`: each returns the exit code. All ranks of a job call it, and rank 0 prints.
@@ -37,8 +38,9 @@ struct Spread {
 };
 Spread spread(std::vector<double> values);
 
-/// All ranks run `work(count)` for each window; rank 0's clock measures it, from barrier to barrier.
-Spread time_windows(Communicator& comm, const BenchFlags& f, const std::function<void(int64_t)>& work);
+/// All ranks run `work(count)` for each window; rank 0's clock measures it, from barrier to barrier. `what` is timed.
+Spread time_windows(Communicator& comm, const BenchFlags& f, const std::string& what,
+                    const std::function<void(int64_t)>& work);
 
 /// Prints on stdout: `result` with --json, otherwise `text`.
 void print(const BenchFlags& f, const Json& result, const std::string& text);

@@ -30,7 +30,7 @@ int bench_data(const BenchFlags& f, const Config& config, Communicator& comm) {
   std::vector<float> second_shares(second_labels.size());
   std::vector<float> weights(options.class_weights.size());
   int64_t step = 0;
-  const Spread time = time_windows(comm, f, [&](int64_t count) {
+  const Spread time = time_windows(comm, f, "steps of data", [&](int64_t count) {
     for (const int64_t end = step + count; step < end; ++step)
       for (int j = 0; j < d.accumulation; ++j) {
         comm.heartbeat().advance(Phase::data);

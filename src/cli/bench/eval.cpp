@@ -23,7 +23,8 @@ class EvalBench {
       : flags_(flags),
         session_(config, comm,
                  {.memory_advice = "use a smaller train.eval_batch_size (--set)",
-                  .warn = comm.rank() == 0 ? warn : nullptr}) {
+                  .warn = comm.rank() == 0 ? warn : nullptr,
+                  .progress = flags.progress}) {
     session_.prepare();
     session_.make_data();
     session_.initialize();
@@ -34,7 +35,7 @@ class EvalBench {
     const ImagePart part = data.testing().empty() ? data.validation() : data.testing();
     const EvalPipeline pictures(*part.set, part.images, evaluator().batch());
     size_t filled = 0;  // inputs that take turns, each of which keeps its pictures
-    return time_windows(session_.comm(), flags_, [&](int64_t count) {
+    return time_windows(session_.comm(), flags_, "batches of evaluation", [&](int64_t count) {
       for (int64_t i = 0; i < count; ++i) {
         const Inputs in = evaluator().inputs();
         if (filled < kInputSlots) {

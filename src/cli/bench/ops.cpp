@@ -72,6 +72,7 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
     for (const Step& step : *steps) {
       const auto* op = std::get_if<ComputeOp>(&step.op);
       if (op == nullptr) continue;
+      if (options.progress) options.progress(str("timing operation ", times.ops.size() + 1, ": ", name_of(step.op)));
       engine.restore({});  // each launch of the step's control takes a row of the schedule
       const double seconds = time_operation(
           backend, *op, program.values, [&](ValueId id) { return engine.bound().tensor(id); }, options);
@@ -82,13 +83,14 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
   return times;
 }
 
-OpTimes time_host_operations(Engine& engine) {
+OpTimes time_host_operations(Engine& engine, const std::function<void(const std::string&)>& progress) {
   engine.restore({});  // each run below takes a row of the schedule
   constexpr int kMostRuns = 200, kFewestRuns = 9;
   constexpr double kSeconds = 15;
   std::vector<std::vector<double>> runs;  // of each operation
   double spent = 0;
   for (int i = 0; i < kMostRuns && (i < kFewestRuns || spent < kSeconds); ++i) {
+    progress(str("timing operations: step ", i + 1, " of at most ", kMostRuns));
     const auto timings = engine.bound().time_steps();
     runs.resize(timings.size());
     for (size_t k = 0; k < timings.size(); ++k) {

@@ -1,6 +1,7 @@
 // Times each operation of a training step.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ struct OpTimes {
 };
 
 struct OpTimingOptions {
-  int windows = 9;       // the median of these is used
-  double window = 0.01;  // seconds, about
-  bool record = true;    // recorded launches, without the host between them
+  int windows = 9;                                        // the median of these is used
+  double window = 0.01;                                   // seconds, about
+  bool record = true;                                     // recorded launches, without the host between them
+  std::function<void(const std::string&)> progress = {};  // shows what runs; may be empty
 };
 
 /// Prepares the operation and returns the seconds of one launch on `operands`.
@@ -42,7 +44,7 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
 OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options);
 
 /// Times on the host, one rank: medians over steps, which run operation by operation.
-OpTimes time_host_operations(Engine& engine);
+OpTimes time_host_operations(Engine& engine, const std::function<void(const std::string&)>& progress);
 
 /// Bytes of an operation's largest tensor; the copy that it is compared with has tensors of the same size.
 inline constexpr int64_t kLargeBytes = int64_t{256} << 20;

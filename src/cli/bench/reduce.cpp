@@ -50,7 +50,7 @@ int bench_reduce(const BenchFlags& f, const Config& config, Communicator& comm) 
   std::fill(data.begin(), data.end(), 0.0f);  // repeated sums must not overflow
   backend.copy(memory, host.data(), bytes);
   comm.barrier();
-  const Spread time = time_windows(comm, f, [&](int64_t count) {
+  const Spread time = time_windows(comm, f, "sums over ranks", [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) reduce->launch();
     backend.wait();
   });

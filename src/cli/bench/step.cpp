@@ -24,7 +24,8 @@ class StepBench {
         session_(config, comm,
                  {.memory_advice = "use a smaller train_micro_batch_size_per_gpu (--set)",
                   .evaluates = false,
-                  .warn = comm.rank() == 0 ? warn : nullptr}) {
+                  .warn = comm.rank() == 0 ? warn : nullptr,
+                  .progress = flags.progress}) {
     session_.prepare();
     session_.make_data();
     const DataSource& source = session_.data().source;
@@ -36,7 +37,7 @@ class StepBench {
     Communicator& comm = session_.collectives();
     const Traffic before = comm.traffic(TrafficKind::training);
     const int64_t first = step_;
-    const Spread time = time_windows(session_.comm(), flags_, [this](int64_t count) {
+    const Spread time = time_windows(session_.comm(), flags_, "steps", [this](int64_t count) {
       session_.run_steps(step_, count);
       step_ += count;
     });
@@ -70,9 +71,12 @@ double other_step(const BenchFlags& f, const Config& config, Communicator& comm)
 
 /// By --large: what passes over memory, on tensors that no cache holds.
 std::string bench_large_operations(const BenchFlags& f, StepBench& bench, const DevicePeaks& peaks, Json& result) {
+  f.progress("");
   if (!f.large) return "";
+  f.progress("timing operations on large tensors");
   const OpTimes times = time_large_operations(bench.engine().lowered(), bench.backend(),
                                               {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  f.progress("");
   result["large_ops"] = operations(times, peaks);
   return "\n" + table(times, peaks, str("on tensors of ", kLargeBytes >> 20, " MiB"));
 }
@@ -81,9 +85,11 @@ std::string bench_large_operations(const BenchFlags& f, StepBench& bench, const 
 /// is no operation's.
 std::string bench_device_operations(const BenchFlags& f, const Config& config, Communicator& comm,
                                     std::unique_ptr<StepBench> bench, double step, Json& result) {
+  f.progress("measuring the device's peaks");
   const DevicePeaks peaks = measure_peaks(bench->backend(), compute_type(config));
-  const OpTimes times = time_device_operations(bench->engine(), bench->backend(),
-                                               {.windows = f.windows, .window = std::min(f.window, 0.01)});
+  const OpTimes times =
+      time_device_operations(bench->engine(), bench->backend(),
+                             {.windows = f.windows, .window = std::min(f.window, 0.01), .progress = f.progress});
   const std::string large = bench_large_operations(f, *bench, peaks, result);
   bench->finish();
   bench.reset();  // makes room
@@ -151,7 +157,8 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
     result["reproducible_cost"] = with / without - 1;
   }
   if (operations && host) {
-    const OpTimes times = time_host_operations(bench.engine());
+    const OpTimes times = time_host_operations(bench.engine(), f.progress);
+    f.progress("measuring the device's peaks");
     const DevicePeaks peaks = measure_peaks(bench.backend(), compute_type(config));
     add_operations(result, times, peaks);
     text += "\n" + table(times, peaks, peaks.text) + bench_large_operations(f, bench, peaks, result);

@@ -103,7 +103,7 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   };
   const auto with_copy = prepared(true), alone = prepared(false);
   std::vector<double> sums(static_cast<size_t>(n / kChunk));
-  const Spread whole_time = time_windows(comm, f, [&](int64_t count) {
+  const Spread whole_time = time_windows(comm, f, "updates behind a norm", [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       cpu::sum_of_squares(grads, n, sums.data());
       double total = std::accumulate(sums.begin(), sums.end(), 0.0);
@@ -114,7 +114,7 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
       for (const auto& kernel : with_copy) kernel->launch();
     }
   });
-  const Spread alone_time = time_windows(comm, f, [&](int64_t count) {
+  const Spread alone_time = time_windows(comm, f, "updates", [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i)
       for (const auto& kernel : alone) kernel->launch();
   });
@@ -122,7 +122,7 @@ int bench_update(const BenchFlags& f, const Config& config, Communicator& comm) 
   const auto* const masters = reinterpret_cast<const float*>(memory.front().data());
   const auto average = reinterpret_cast<float*>(averages.data());
   std::fill_n(average, n, 1e-4f);
-  const Spread ema = time_windows(comm, f, [&](int64_t count) {
+  const Spread ema = time_windows(comm, f, "moving averages", [&](int64_t count) {
     for (int64_t i = 0; i < count; ++i) cpu::ema({.n = n, .params = masters, .average = average, .rest = 0.001f});
   });
   const std::optional<OrthogonalizeTime> matrix = time_orthogonalize(*backend, config, f);
@@ -163,7 +163,9 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
   const Memory scalars = backend->allocate_host(sizeof(StepScalars));
   new (scalars.data()) StepScalars(update.step());
   backend->copy(memory[static_cast<size_t>(update.scalars())].data(), scalars.data(), sizeof(StepScalars));
+  f.progress("measuring the device's peaks");
   const DevicePeaks peaks = measure_peaks(*backend, compute_type(config));
+  f.progress("timing updates");
   const auto seconds = [&](bool with_copy) {
     double sum = 0;
     for (const ComputeOp& op : update.ops(with_copy))
@@ -193,6 +195,7 @@ int bench_device_update(const BenchFlags& f, const Config& config) {
                  {"alone_mparam_per_sec", m / by_itself},
                  {"alone_copy_share", rate_alone / peaks.bytes},
                  {"copy_bytes_per_sec", peaks.bytes}};
+  f.progress("");
   print(f, with(std::move(result), matrix), peaks.text + "\n" + text + text_of(matrix));
   return 0;
 }

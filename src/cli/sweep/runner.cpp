@@ -14,7 +14,6 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "checkpoint/run_lock.h"
-#include "cli/config_lookup.h"
 #include "metrics/log_format.h"
 #include "train/config/load.h"
 #include "train/config/resume.h"
@@ -68,9 +67,8 @@ void wait_until_free(FileSystem& files, const Path& run) {
 
 }  // namespace
 
-std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
+std::vector<std::string> words_of_run(std::vector<std::string> words, const SweepRun& run, int64_t ranks,
                                       const Path& folder) {
-  std::vector<std::string> words = train_words(sources);
   for (const ConfigOverride& set : run.overrides()) words.insert(words.end(), {"--set", set.key + "=" + set.value});
   words.insert(words.end(), {"--ranks", str(ranks), "--output", folder.string()});
   return words;
@@ -118,7 +116,7 @@ void SweepRunner::take_records() {
   for (std::string line; std::getline(lines, line); empty = false)
     if (const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false); record.is_object())
       take_record(record, open);
-  if (empty) records_->append(Json{{"event", "sweep"}}.dump());
+  if (empty) records_->append(Json{{"event", "sweep"}, {"initial", options_.initial}}.dump());
   end_what_was_killed(open);
 }
 
@@ -132,6 +130,10 @@ void SweepRunner::take_record(const Json& record, Open& open) {
     const auto at = record.find(key);
     return at != record.end() && at->is_number() ? at->get<double>() : 0;
   };
+  if (text("event") == "sweep" && text("initial") != options_.initial)
+    fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()), " holds another sweep, whose runs began ",
+         text("initial").empty() ? "without --init" : "with " + text("initial"),
+         ": restore this, or give another --output");
   const auto found = std::ranges::find(runs_, text("run"), [](const SweepOutcome& o) { return o.run.folder(); });
   const bool ended = text("event") == "run";
   if (found == runs_.end() && ended)
@@ -254,7 +256,7 @@ std::string SweepRunner::progress() const {
 
 std::vector<std::string> SweepRunner::words_of(size_t number) const {
   const SweepOutcome& outcome = runs_[number];
-  std::vector<std::string> words = words_of_run(options_.sources, outcome.run, outcome.ranks, folder(number));
+  std::vector<std::string> words = words_of_run(options_.words, outcome.run, outcome.ranks, folder(number));
   if (wants_cuda(outcome.config) && options_.parallel > 1)  // each has GPUs of its own; the last --set counts
     words.insert(words.end(),
                  {"--set", str("device=cuda:", first_gpu(outcome.config) + processes_[number].place * options_.gpus)});

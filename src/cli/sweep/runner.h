@@ -18,15 +18,16 @@
 
 namespace ct {
 
-/// Words of `cifar-train` that train one run of a sweep.
-std::vector<std::string> words_of_run(const ConfigSources& sources, const SweepRun& run, int64_t ranks,
+/// Words of `cifar-train` that train one run of a sweep; `words`: those of all of its runs.
+std::vector<std::string> words_of_run(std::vector<std::string> words, const SweepRun& run, int64_t ranks,
                                       const Path& folder);
 
 class SweepRunner {
  public:
   struct Options {
-    Path out;               // the folder of the runs' folders
-    ConfigSources sources;  // of all runs
+    Path out;                        // the folder of the runs' folders
+    std::vector<std::string> words;  // a `train` command, of all runs
+    std::string initial;             // its options of initial weights; empty: none
     int64_t parallel = 1;
     int64_t gpus = 0;  // of each parallel run
   };

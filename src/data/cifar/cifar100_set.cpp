@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/wrong_download.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/pickled_batch.h"
@@ -31,10 +32,8 @@ std::vector<std::string> names_in(const fs::path& folder, Labels labels, bool py
       names = read_pickled_names_100(std::as_bytes(std::span(text)), labels == Labels::coarse);
     } else {
       std::istringstream in(text);
-      for (std::string line; std::getline(in, line);) {
-        while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-        if (!line.empty()) names.push_back(line);
-      }
+      for (std::string line; std::getline(in, line);)
+        if (const std::string_view name = trimmed(line); !name.empty()) names.emplace_back(name);
     }
   } catch (const Error& error) {
     fail(ExitCode::data, path.string(), ": ", error.what(), "; ", cifar100_remedy());

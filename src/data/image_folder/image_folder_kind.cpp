@@ -133,7 +133,10 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
   const fs::path& place = split == Split::test && own.empty() ? folders.val : own;
   if (place.empty())
     fail(ExitCode::data, source.folder.string(), ": has no ", split == Split::val ? "val/" : "val/ or test/",
-         "; put pictures of each class there");
+         split == Split::test && holds_classes(source.folder) ? "; move the folders of the classes into train/, and "
+                                                                "some pictures of each class into val/CLASS/; training "
+                                                                "(--data) needs no such division"
+                                                              : "; put pictures of each class there");
   if (split == Split::train && place == source.folder) require_no_split(place);
   ImageFolderOptions folder{.pictures = options.pictures,
                             .on_corrupt = options.on_corrupt,

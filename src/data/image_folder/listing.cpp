@@ -124,12 +124,12 @@ class ClassReader {
     above_.push_back(place);
     FolderFiles found{.below = below};
     for (const auto& [name, type] : folder.entries(path)) {
-      const bool named = is_picture_name(name);
-      if (type == DT_REG && !named) continue;
       if (is_hidden_name(name)) {
-        if (named || leads_to_folder(folder, name, type)) result_.hidden.add(path / name);
+        result_.hidden.add(path / name);
         continue;
       }
+      const bool named = is_picture_name(name);
+      if (type == DT_REG && !named) continue;
       const std::string inside = below.empty() ? name : str(below, '/', name);
       const int error = type != DT_DIR && fstatat(folder.fd(), name.c_str(), &info, 0) != 0 ? errno : 0;
       if (type == DT_DIR || (error == 0 && S_ISDIR(info.st_mode)))

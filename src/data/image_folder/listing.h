@@ -15,8 +15,7 @@
 
 namespace ct {
 
-/// What a listing leaves out: hidden folders, and hidden files with a picture's name; or pictures beside the folders of
-/// the classes.
+/// What a listing leaves out: hidden files and folders; or pictures beside the folders of the classes.
 struct LeftOut {
   int64_t count = 0;
   std::filesystem::path first;

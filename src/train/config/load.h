@@ -33,6 +33,9 @@ struct ConfigSources {
 /// `warnings` receives lines for the user: ignored keys, settings that override each other.
 Config load_config(const ConfigSources& sources, std::vector<std::string>* warnings);
 
+/// The keys that `sources.flags` set.
+std::vector<ConfigOverride> keys_of_flags(const ConfigSources& sources, std::vector<std::string>* warnings);
+
 /// Reads a configuration that to_yaml has printed, from memory; `name` is the file's name in errors.
 Config load_config_text(const std::string& text, const std::string& name);
 

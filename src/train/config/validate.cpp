@@ -86,25 +86,24 @@ void check_inert(const Merge& merge, Config& config, std::vector<std::string>* w
   if (!ignored.empty()) warnings->push_back("ignored, because they have no effect here: " + ignored);
 }
 
-/// A graph with the model's parameters.
-Graph graph_of_any_images(const Config& config) {
-  const int64_t side = some_side(config.model);
-  return build_graph(
-      find_model(config.model),
-      {.batch = 1, .height = side, .width = side, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate});
-}
-
 /// Checks that every group has parameters, by the model's names and shapes.
 void check_groups(const Config& config, const std::string& where) {
   if (config.optimizer_groups.empty()) return;
   try {
-    optim::treatments(graph_of_any_images(config), config.optimizer_groups, 0);
+    optim::treatments(graph_of_any_images(config.model), config.optimizer_groups, 0);
   } catch (const Error& error) {
     fail(error.code(), where, error.what());
   }
 }
 
 }  // namespace
+
+Graph graph_of_any_images(const Model& model) {
+  const int64_t side = some_side(model);
+  return build_graph(
+      find_model(model),
+      {.batch = 1, .height = side, .width = side, .scale = {1, 1, 1}, .shift = {0, 0, 0}, .mode = Mode::evaluate});
+}
 
 std::string place_of_key(const Config& config, const std::string& key) {
   const auto found = config.origins.find(key);
@@ -184,7 +183,7 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     if (bucket == 0) warnings->push_back(str(at(key), key, " 0 leaves the size to the program"));
   check_groups(config, at("optimizer.groups"));
   if (!config.train.freeze.empty())
-    require_learning(config, graph_of_any_images(config), at("train.freeze"));
+    require_learning(config, graph_of_any_images(config.model), at("train.freeze"));
   else if (config.train.unfreeze_at > 0)
     warnings->push_back(at("train.unfreeze_at") + "train.unfreeze_at has no effect without train.freeze");
   check_foreign(config);

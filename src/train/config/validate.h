@@ -26,6 +26,9 @@ std::string stray_key(const Config& config, const std::string& key);
 /// The origin of a key's value, for the beginning of an error message.
 std::string place_of_key(const Config& config, const std::string& key);
 
+/// A graph with the model's parameters.
+Graph graph_of_any_images(const Model& model);
+
 /// Sets values that follow from several keys.
 void settle_together(Config& config);
 

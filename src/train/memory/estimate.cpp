@@ -213,7 +213,7 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
        room->available, " of ", room->total, " are free; ", advice);
 }
 
-std::string smaller_batch_advice(Backend& backend, const EstimateOf& what) {
+std::string micro_batch_advice(Backend& backend, const EstimateOf& what) {
   constexpr int64_t kPlanning = 64'000'000;  // oneDNN crashes where it has no memory for the code of its primitives
   try {
     if (host_memory().available < kPlanning) return "";
@@ -223,8 +223,10 @@ std::string smaller_batch_advice(Backend& backend, const EstimateOf& what) {
     const auto smaller =
         largest_micro_batch(backend, what, configured_stage(what), limits, what.batch.accumulation + 1);
     if (smaller)
-      return str("; a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro, " is the largest that fits");
-    return str("; no smaller micro-batch fits with a train.eval_batch_size of ", what.config.train.eval_batch_size);
+      return str("use a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro, ", the largest that fits");
+    return str(
+        "no micro-batch fits: use ", what.config.train.recompute == Recompute::none ? "train.recompute: blocks, " : "",
+        "fewer ranks, a train.eval_batch_size below ", what.config.train.eval_batch_size, ", or a smaller model");
   } catch (const std::exception&) {  // with so little memory
     return "";
   }

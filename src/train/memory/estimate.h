@@ -83,9 +83,9 @@ std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf&
 /// nothing for devices that use host memory, which have no `room`.
 void require_device_memory(Backend& backend, const EstimateOf& what, const std::optional<Backend::Room>& room);
 
-/// After an allocation has failed: "; a micro-batch of ... is the largest that fits", by the estimate and the memory
-/// that is free now.
-std::string smaller_batch_advice(Backend& backend, const EstimateOf& what);
+/// After an allocation has failed: "use a micro-batch of ..., the largest that fits", or what else there is if none
+/// does, by the estimate and the memory that is free now. Empty: too little is free for an estimate.
+std::string micro_batch_advice(Backend& backend, const EstimateOf& what);
 
 /// The number of a tree's buffers (comm/reduction/tree_sum.h) that a rank uses if it pushes `ranks` leaves in each of
 /// `accumulation` micro-steps and finishes the sum in the last.

@@ -38,6 +38,60 @@ const Path& without_foreign_files(const Path& out) {
   return out;
 }
 
+/// See RunFolder::look().
+RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, bool reset, const Store& store,
+                    Console& console) {
+  const Path out = config.output, folder = out / kCheckpointFolder;
+  RunStart start;
+  const bool present = !reset && holds_run(out);
+  if (reset && resume.kind == ResumeMode::must)
+    fail(ExitCode::usage, "--reset would delete the run that --resume must requires: give only one of them");
+  if (present && resume.kind == ResumeMode::never)
+    fail(ExitCode::usage, "output folder ", in_quotes(out.native()),
+         " holds a run, which --resume never refuses: add --reset to delete it, or give another --output");
+  if (resume.kind == ResumeMode::path) {
+    start.checkpoint = resume.checkpoint;
+    if (!is_there(start.checkpoint / "manifest.json", ExitCode::checkpoint))
+      fail(ExitCode::checkpoint, "--resume ", in_quotes(start.checkpoint.native()),
+           ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
+    start.goes_back = same_place(start.checkpoint.parent_path(), folder);
+    if (reset && start.goes_back)
+      fail(ExitCode::usage, "--reset would delete ", in_quotes(start.checkpoint.native()),
+           ", which --resume names: leave --reset out");
+    if (present && !start.goes_back)
+      fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a different run from ",
+           in_quotes(start.checkpoint.native()), ": give another --output, or add --reset to delete it");
+  } else if (resume.kind != ResumeMode::never && !reset) {
+    const auto step = store.newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
+    if (step) start.checkpoint = folder / store.path_of(*step).filename();  // by name: other ranks read it too
+    if (!step && resume.kind == ResumeMode::must)
+      fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
+           "; leave --resume out to start a new run");
+    if (!step && present) console.note("the run in " + out.string() + " has no checkpoint yet; the run starts over");
+  }
+
+  if (start.checkpoint.empty()) return start;
+  start.loaded = load_checkpoint(start.checkpoint, RunIdentity{"", config.model.name});
+  const Provenance resumed = provenance_from(start.loaded->state);
+  start.config = load_config_text(resumed.config, start.checkpoint.string() + "/state.json");
+  const Config& saved = *start.config;
+  Config now = config;
+  settle_like(now, saved);
+  const ResumeDifference difference = resume_difference(saved, resumed.ranks, now, ranks);
+  if (!difference.forbidden.empty()) {
+    const std::string keys = joined(difference.forbidden, "; ");
+    if (resume.kind == ResumeMode::path && !start.goes_back)
+      fail(ExitCode::checkpoint, "--resume ", in_quotes(start.checkpoint.native()),
+           " was written with a different configuration (", keys,
+           "): restore these keys, or begin with its weights: --init ",
+           in_quotes((start.checkpoint / kWeightsFile).native()));
+    fail(ExitCode::checkpoint, "the run in ", in_quotes(out.native()), " was started with a different configuration (",
+         keys, "): restore these keys, or start a new run with --reset or another --output");
+  }
+  for (const std::string& warning : difference.warnings) console.note("warning: " + warning);
+  return start;
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
@@ -50,58 +104,23 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
   store_->recover();
 
-  const bool present = !reset && holds_run(out_);
-  if (reset && resume.kind == ResumeMode::must)
-    fail(ExitCode::usage, "--reset would delete the run that --resume must requires: give only one of them");
-  if (present && resume.kind == ResumeMode::never)
-    fail(ExitCode::usage, "output folder ", in_quotes(out_.native()),
-         " holds a run, which --resume never refuses: add --reset to delete it, or give another --output");
-  if (resume.kind == ResumeMode::path) {
-    resume_from_ = resume.checkpoint;
-    if (!is_there(resume_from_ / "manifest.json", ExitCode::checkpoint))
-      fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
-           ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
-    goes_back_ = same_place(resume_from_.parent_path(), folder);
-    if (reset && goes_back_)
-      fail(ExitCode::usage, "--reset would delete ", in_quotes(resume_from_.native()),
-           ", which --resume names: leave --reset out");
-    if (present && !goes_back_)
-      fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " holds a different run from ",
-           in_quotes(resume_from_.native()), ": give another --output, or add --reset to delete it");
-  } else if (resume.kind != ResumeMode::never && !reset) {
-    const auto step = store_->newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
-    if (step) resume_from_ = folder / store_->path_of(*step).filename();  // by name: other ranks read it too
-    if (!step && resume.kind == ResumeMode::must)
-      fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
-           "; leave --resume out to start a new run");
-    if (!step && present) console.note("the run in " + out_.string() + " has no checkpoint yet; the run starts over");
-  }
-
+  const RunStart start = find_start(config, ranks, resume, reset, *store_, console);
+  resume_from_ = start.checkpoint;
+  goes_back_ = start.goes_back;
+  resumed_config_ = start.config;
   identity_ = {new_run_id(), config.model.name};
-  if (!resume_from_.empty()) {
-    const Checkpoint checkpoint = load_checkpoint(resume_from_, identity_);
-    warn_of_not_finite(checkpoint, console);
-    identity_.run = checkpoint.manifest.identity.run;
-    resumed_ = provenance_from(checkpoint.state);
-    resumed_state_ = run_state_from(checkpoint.state);
-    resumed_config_ = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
-    const Config& saved = *resumed_config_;
-    Config now = config;
-    settle_like(now, saved);
-    const ResumeDifference difference = resume_difference(saved, resumed_->ranks, now, ranks);
-    if (!difference.forbidden.empty()) {
-      const std::string keys = joined(difference.forbidden, "; ");
-      if (resume.kind == ResumeMode::path && !goes_back_)
-        fail(ExitCode::checkpoint, "--resume ", in_quotes(resume_from_.native()),
-             " was written with a different configuration (", keys,
-             "): restore these keys, or begin with its weights: --init ",
-             in_quotes((resume_from_ / kWeightsFile).native()));
-      fail(ExitCode::checkpoint, "the run in ", in_quotes(out_.native()),
-           " was started with a different configuration (", keys,
-           "): restore these keys, or start a new run with --reset or another --output");
-    }
-    for (const std::string& warning : difference.warnings) console.note("warning: " + warning);
-  }
+  if (!start.loaded) return;
+  warn_of_not_finite(*start.loaded, console);
+  identity_.run = start.loaded->manifest.identity.run;
+  resumed_ = provenance_from(start.loaded->state);
+  resumed_state_ = run_state_from(start.loaded->state);
+}
+
+RunStart RunFolder::look(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console) {
+  FileSystem files;
+  const Store store(files, without_foreign_files(config.output) / kCheckpointFolder,
+                    RunIdentity{"", config.model.name});
+  return find_start(config, ranks, resume, reset, store, console);
 }
 
 void RunFolder::require_same_origin(const Provenance& now, Console& console) const {

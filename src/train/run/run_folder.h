@@ -20,9 +20,19 @@ struct ResumeMode {
   Path checkpoint;  // of kind path
 };
 
+/// Where a run would begin.
+struct RunStart {
+  Path checkpoint = {};    // to go on from; empty: a fresh run
+  bool goes_back = false;  // it was named, and is the folder's own
+  std::optional<Checkpoint> loaded = {};
+  std::optional<Config> config = {};  // of the checkpoint, with all values set
+};
+
 /// A run's folder, on rank 0 only.
 class RunFolder {
  public:
+  /// What the constructor would choose or refuse, but for a folder that is in use. Changes nothing.
+  static RunStart look(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
   /// Locks the folder and selects the checkpoint to start from. It changes nothing else, and a folder that it created
   /// is removed again unless begin() is called. Throws if the folder is in use, contains files of others, contains a
   /// run with --resume never, has no valid checkpoint, or has another configuration.

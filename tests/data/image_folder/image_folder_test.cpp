@@ -78,7 +78,7 @@ TEST_F(ImageFolderTest, FindsPicturesAsImageFolderDoes) {
     ASSERT_EQ(set.notes().size(), 2u);
     EXPECT_EQ(set.notes()[0],
               "1 picture in no folder of a class is left out, such as '" + (folder / "notes.png").string() + "'");
-    EXPECT_EQ(set.notes()[1].find("6 hidden files or folders are left out"), 0u) << set.notes()[1];
+    EXPECT_EQ(set.notes()[1].find("7 hidden files or folders are left out"), 0u) << set.notes()[1];
     EXPECT_NE(set.notes()[1].find("'" + (folder / ".ipynb_checkpoints").string() + "'"), std::string::npos);
   }
 }

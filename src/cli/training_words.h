@@ -1,0 +1,30 @@
+// The options that say what is trained and from which weights, common to train, lr-find and sweep.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/config_lookup.h"
+#include "cli/foreign.h"
+#include "train/initial_weights.h"
+
+namespace ct {
+
+struct TrainingWords {
+  ConfigWords files;
+  std::string lr, init, pretrained, init_head;
+  bool init_resize = false;
+  ForeignFlags foreign;
+
+  /// Adds the options of a configuration, --lr, those of initial weights, and the flags of other programs.
+  void add_to(CLI::App& app);
+  /// locate_configs() with all of these options.
+  ConfigSources sources(std::vector<std::string>* warnings) const;
+  /// The file of initial weights; empty: they are drawn from the seed.
+  const std::string& initial_file() const { return pretrained.empty() ? init : pretrained; }
+  InitOptions init_options() const;
+  /// The options of initial weights, for a process whose working folder may differ.
+  std::vector<std::string> initial_words() const;
+};
+
+}  // namespace ct
