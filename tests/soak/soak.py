@@ -149,7 +149,7 @@ class Soak:
             with open(path("time"), "w") as file:
                 file.write("+0")
             clock = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("time"), "FAKETIME_CACHE_DURATION": "1",
-                     "DONT_FAKE_MONOTONIC": "1"}
+                     "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
         return repr(ranks), start(ranks.words(*train_words(self.output, settings)), env=clock)
 
     def sample(self, ranks, job):
