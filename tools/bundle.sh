@@ -232,11 +232,15 @@ lib/ has libraries of $(. /etc/os-release && echo "$PRETTY_NAME"), unchanged exc
 distribution has their sources); licences/ has their licences. The bundle contains no GPU libraries.
 README
 
+time=$(git -C "$root" log -1 --format=%ct 2>/dev/null) || time=$(stat -c %Y "$program")
+printf '%s' "$owners" >"$temporary/owners"
+python3 "$root/tools/spdx.py" "$tree" "$temporary/owners" "$time" >"$temporary/sbom.spdx"
+mv "$temporary/sbom.spdx" "$tree"
+
 # ---- the archive
 
 mkdir -p "$(dirname "$output")"
 trap 'rm -rf "$temporary" "$output.part"' EXIT
-time=$(git -C "$root" log -1 --format=%ct 2>/dev/null) || time=$(stat -c %Y "$program")
 tar -C "$temporary" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$time" \
   -c "$name" | xz >"$output.part" || die "cannot write $output"
 size=$(stat -c %s "$output.part")

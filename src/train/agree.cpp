@@ -78,16 +78,26 @@ std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {
   return checksums;
 }
 
-void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph) {
-  const std::vector<uint32_t> mine = replica_checksums(engine, graph);
-  std::vector<uint32_t> first = mine;
-  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+void require_same_replicas(Communicator& comm, std::span<const uint32_t> mine, std::span<const Parameter> parameters) {
+  std::vector<uint32_t> all(mine.size() * static_cast<size_t>(comm.size()));
+  comm.gather_all(std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
   run_on_all_ranks(comm, [&] {
-    for (size_t i = 0; i < mine.size(); ++i)
-      if (mine[i] != first[i])
-        fail(ExitCode::bug, "its copy of ", graph.parameters()[i].name,
-             " differs from rank 0's, because of faulty memory on one of their hosts or a bug; run the same command "
-             "again to continue from the last checkpoint, on other hosts if it happens again");
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const auto ranks_with = [&](uint32_t checksum) {
+        int count = 0;
+        for (size_t at = i; at < all.size(); at += mine.size()) count += all[at] == checksum;
+        return count;
+      };
+      const auto is_of_most = [&](uint32_t checksum) { return 2 * ranks_with(checksum) > comm.size(); };
+      if (ranks_with(mine[i]) == comm.size()) continue;
+      bool known = false;
+      for (size_t at = i; at < all.size(); at += mine.size()) known |= is_of_most(all[at]);
+      if (known && is_of_most(mine[i])) return;  // another rank is named
+      fail(ExitCode::bug, "its copy of ", parameters[i].name, " differs from that of ",
+           known ? "most ranks" : "another rank, and no majority tells which of them is right",
+           ", because of faulty memory on a host or a bug; run the same command again to continue from the last "
+           "checkpoint, on other hosts if it happens again");
+    }
   });
 }
 

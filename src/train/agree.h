@@ -42,9 +42,10 @@ void require_same_config(Communicator& comm, const Config& config);
 /// copies (ZeRO stage 3).
 std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph);
 
-/// Checks that the ranks' whole copies of the weights are equal (communication.check_interval). Throws Error(bug) with
-/// rank, host and tensor for the first rank whose copy differs from rank 0's. Collective.
-void require_same_replicas(Communicator& comm, Engine& engine, const Graph& graph);
+/// Checks that the ranks' whole copies of the weights are equal (communication.check_interval). `mine`: this rank's
+/// checksum of each parameter. Throws Error(bug) with the first tensor that differs, and with rank and host of the
+/// first copy that is not that of most ranks; without a majority, of rank 0. Collective.
+void require_same_replicas(Communicator& comm, std::span<const uint32_t> mine, std::span<const Parameter> parameters);
 
 /// Agreement to stop on request. Ranks must stop after the same step, so a request takes effect only at a vote of all
 /// ranks. At each vote rank 0's clock determines the step of the next one.

@@ -107,7 +107,7 @@ std::string TrainingSession::gather_plans_missed() {
   return "";
 }
 
-void TrainingSession::step(int64_t epoch, int64_t batch) {
+void TrainingSession::step(int64_t epoch, int64_t batch, bool compare_replicas) {
   const Distribution& d = distribution();
   for (int j = 0; j < d.accumulation; ++j) {
     comm_.heartbeat().advance(Phase::data);
@@ -115,6 +115,8 @@ void TrainingSession::step(int64_t epoch, int64_t batch) {
     comm_.heartbeat().advance(Phase::step);
     engine_->micro_step();
   }
+  if (compare_replicas && comm_.size() > 1)  // before the update: a gather of stages 1 and 2 would replace what differs
+    require_same_replicas(comm_, replica_checksums(*engine_, graph()), graph().parameters());
   engine_->update();
 }
 

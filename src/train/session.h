@@ -49,8 +49,9 @@ class TrainingSession {
   /// Initialises from the seed alone, if a file provides all but the last layer.
   void initialize_head() { ct::initialize(engine(), graph(), static_cast<uint64_t>(config_.seed)); }
 
-  /// Step `batch` of an epoch: micro-batches forward and backward, then the update.
-  void step(int64_t epoch, int64_t batch);
+  /// Step `batch` of an epoch: micro-batches forward and backward, then the update. `compare_replicas`: all ranks'
+  /// copies of the weights with which it computed must be equal (require_same_replicas).
+  void step(int64_t epoch, int64_t batch, bool compare_replicas = false);
   /// Runs `count` steps from step `first` on and discards their losses.
   void run_steps(int64_t first, int64_t count);
   /// Seconds that steps so far waited for their micro-batches.

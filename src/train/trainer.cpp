@@ -86,7 +86,9 @@ void Trainer::train_step() {
   if (state_.batch == 0) session_.check_data();
   for (const auto& listener : listeners_) listener->before_step();
   diagnostics_->before_step();
-  session_.step(state_.epoch, state_.batch);
+  // A bit that flipped in one rank's memory would spread through the gradients.
+  const int64_t interval = config_.communication.check_interval;
+  session_.step(state_.epoch, state_.batch, interval > 0 && (state_.step + 1) % interval == 0);
   ++state_.step;
   ++state_.batch;
   state_.samples += session_.batch().train;
@@ -98,10 +100,6 @@ void Trainer::train_step() {
   }
   if (printed || saver_->due() || state_.step == total_steps_ || state_.step % session_.engine().look_interval() == 0)
     look_for_skips();
-  // Replicas are compared: silent damage to one rank's memory would spread through the gradients.
-  const int64_t interval = config_.communication.check_interval;
-  if (interval > 0 && state_.step % interval == 0 && comm_.size() > 1)
-    require_same_replicas(comm_, session_.engine(), session_.graph());
 }
 
 bool Trainer::stop_agreed() {

@@ -87,7 +87,8 @@ Compared compare(const Config& config, int ranks) {
     const Evaluator evaluator(backend, device.collectives(), programs.evaluate,
                               {.params = engine.params(), .arena = engine.bound().arena()});
     initialize(engine, programs.graph, 1);
-    if (config.communication.check_interval > 0) require_same_replicas(comm, engine, programs.graph);
+    if (config.communication.check_interval > 0)
+      require_same_replicas(comm, replica_checksums(engine, programs.graph), programs.graph.parameters());
     alone([&] {
       compared.allocated += static_cast<int64_t>(on_host::allocated_bytes());
       compared.staged = static_cast<int64_t>(device.collectives().allocated_bytes());

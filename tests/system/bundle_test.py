@@ -143,6 +143,21 @@ def contains_readme_configurations_and_licences():
 
 
 @check
+def its_list_of_files_is_true():
+    with open(os.path.join(bundle(), "sbom.spdx")) as file:
+        entries = re.findall(r"FileName: \./(.*)\n(?:.*\n)*?FileChecksum: SHA256: (.*)\nLicenseConcluded: (.*)\n", file.read())
+    found = snapshot(bundle())
+    del found["sbom.spdx"]
+    links = {name for name in found if os.path.islink(os.path.join(bundle(), name))}
+    expect_equal({name: digest for name, digest, _ in entries},
+                 {name: digest for name, digest in found.items() if name not in links})
+    for name, _, licence in entries:
+        if licence.startswith("LicenseRef-"):
+            expect(os.path.exists(os.path.join(bundle(), "licences", licence.removeprefix("LicenseRef-") + ".txt")), name, licence)
+        expect(not name.startswith("lib/") or licence != "Apache-2.0", "no licence of " + name)
+
+
+@check
 def the_other_machine_has_no_libraries_of_ours():
     """If this program ran, the checks below would prove nothing."""
     shutil.copy(PROGRAM, path("program"))

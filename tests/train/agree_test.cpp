@@ -12,8 +12,8 @@
 namespace ct {
 namespace {
 
-/// The one error of a job of `ranks`, "" when it ends well; its code must be usage.
-std::string error_of(int ranks, const std::function<void(Communicator&)>& body) {
+/// The one error of a job of `ranks`, "" when it ends well; its code must be `code`.
+std::string error_of(int ranks, const std::function<void(Communicator&)>& body, ExitCode code = ExitCode::usage) {
   try {
     run_ranks(ranks, [&](Communicator& comm) {
       body(comm);
@@ -21,7 +21,7 @@ std::string error_of(int ranks, const std::function<void(Communicator&)>& body) 
       return 0;
     });
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage) << error.what();
+    EXPECT_EQ(error.code(), code) << error.what();
     return error.what();
   }
   return "";
@@ -64,6 +64,33 @@ TEST(Agree, TheFirstDifferenceIsNamedOnceAndNoRankContinues) {
   EXPECT_EQ(error, "rank 2 on host " + host + ": b is two, but 2 for rank 0 on host " + host +
                        " (and 1 more differ); make them alike");
   EXPECT_EQ(went_on, 0);
+}
+
+TEST(Agree, ACopyOfTheWeightsThatDiffersIsNamed) {
+  std::vector<Parameter> parameters(2);
+  parameters[0].name = "conv1.weight", parameters[1].name = "fc1.bias";
+  const auto error = [&](int ranks, int odd, size_t tensor) {
+    return error_of(
+        ranks,
+        [&](Communicator& comm) {
+          std::vector<uint32_t> mine = {17, 4};
+          if (comm.rank() == odd) mine[tensor] ^= 1;
+          require_same_replicas(comm, mine, parameters);
+        },
+        ExitCode::bug);
+  };
+  EXPECT_EQ(error(3, 3, 0), "");
+  const std::string host = " on host " + host_name();
+  for (const int odd : {0, 1, 3})
+    EXPECT_EQ(error(4, odd, 1).find("rank " + std::to_string(odd) + host +
+                                    ": its copy of fc1.bias differs from that of most ranks, "),
+              0u)
+        << error(4, odd, 1);
+  for (const int odd : {0, 1})
+    EXPECT_EQ(error(2, odd, 0).find("rank 0" + host +
+                                    ": its copy of conv1.weight differs from that of another rank, and no majority "),
+              0u)
+        << error(2, odd, 0);
 }
 
 TEST(Agree, AFactThatOneRankLacksDiffers) {

@@ -1,0 +1,255 @@
+"""One configuration, trained again and again under disturbances; tools/soak.sh starts it."""
+import argparse
+import glob
+import os
+import statistics
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system", "lib"))
+from harness import *
+
+STEPS = 400
+SETTINGS = {**FEW, "train_batch_size": 48, "train.max_steps": STEPS, "train.epochs": 100, "train.eval_interval": 25,
+            "train.save_interval": 1, "steps_per_print": 50, "checkpoint.keep_last": 2}
+ROOM = 10 << 20  # bytes of the run's file system
+FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
+LATE = 120  # seconds after which a run that does not end is a failure
+
+
+class Folder:
+    """Where the run lies: a small file system of its own if this process may mount one."""
+
+    def __init__(self):
+        self.at = path("small")
+        os.mkdir(self.at)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%d" % ROOM, "soak", self.at], capture_output=True)
+        self.is_small = mounted.returncode == 0
+
+    def close(self):
+        if self.is_small:
+            subprocess.run(["umount", "-l", self.at], check=True)
+
+    def fill(self, seconds):
+        with open(os.path.join(self.at, "filler"), "wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(bytes(1 << 16))
+            except OSError:
+                pass
+            time.sleep(seconds)
+        os.remove(file.name)
+
+
+def undisturbed():
+    """The hash of the state after each step, the result, and the duration."""
+    output, begin = path("undisturbed"), time.monotonic()
+    train(output, {**SETTINGS, "data.path": few(), "checkpoint.keep_last": STEPS})
+    seconds = time.monotonic() - begin
+    hashes = {step: state_hash(os.path.join(output, "ckpt", "step-%08d" % step)) for step in checkpoints(output)}
+    expect_equal(sorted(hashes), list(range(1, STEPS + 1)))
+    return hashes, result(output), seconds
+
+
+def state_hash(checkpoint):
+    return re.search("state_sha256: (.*)", succeeds("ckpt", "inspect", checkpoint, "--hash").stdout)[1]
+
+
+def ranks_of(job):
+    def is_program(pid):
+        try:
+            return os.path.samefile("/proc/%d/exe" % pid, PROGRAM)
+        except OSError:
+            return False
+    return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
+
+
+def signalled(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+
+class Soak:
+    def __init__(self, minutes, seed):
+        self.numbers = random.Random(seed)
+        self.end = time.monotonic() + 60 * minutes
+        self.folder = Folder()
+        self.output = os.path.join(self.folder.at, "run")
+        self.counts = {}          # disturbances by kind
+        self.wholes = 0           # runs that reached their end
+        self.samples = []         # of each start: (ranks and kind, peak resident bytes, descriptors)
+        self.sizes = []           # bytes of the run's folder without records, at each end of a run
+        self.shared = []          # names in /dev/shm after each start
+
+    # A disturbance of a job that runs. It returns the exit codes that the job may have.
+
+    def kill_all(self, job):
+        signalled([job.pid], signal.SIGSTOP)
+        signalled([*children(job.pid), job.pid], signal.SIGKILL)
+        return None
+
+    def kill_a_rank(self, job):
+        ranks = ranks_of(job)
+        signalled(self.numbers.sample(ranks, min(1, len(ranks))), signal.SIGKILL)
+        return None
+
+    def stop_on_request(self, job):
+        """mpirun forwards USR1 and USR2, not TERM."""
+        number = self.numbers.choice([signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM])
+        signalled(ranks_of(job) if number == signal.SIGTERM else [job.pid], number)
+        return None
+
+    def suspend_all(self, job):
+        pids = [job.pid, *children(job.pid)]
+        signalled(pids, signal.SIGSTOP)
+        time.sleep(self.numbers.uniform(0.1, 2))
+        signalled(pids, signal.SIGCONT)
+        return {DONE}
+
+    def suspend_a_rank(self, job):
+        ranks = ranks_of(job)
+        if ranks:
+            rank = self.numbers.choice(ranks)
+            signalled([rank], signal.SIGSTOP)
+            time.sleep(self.numbers.uniform(0.1, 2))
+            signalled([rank], signal.SIGCONT)
+        return {DONE}
+
+    def fill_the_disk(self, job):
+        seconds = self.numbers.uniform(0.2, 2)
+        if self.folder.is_small:
+            self.folder.fill(seconds)
+        else:
+            for limit in ("1000:", "unlimited:"):
+                for rank in ranks_of(job):
+                    subprocess.run(["prlimit", "--pid", str(rank), "--fsize=" + limit], capture_output=True)
+                time.sleep(seconds)
+        return {DONE, IO}  # the last save may fail
+
+    def set_the_clock(self, job):
+        with open(path("time"), "w") as file:
+            file.write("%+d" % self.numbers.randint(-10 ** 6, 10 ** 6))
+        return {DONE}
+
+    def kinds(self):
+        return [self.kill_all, self.kill_a_rank, self.stop_on_request, self.suspend_all, self.suspend_a_rank,
+                self.fill_the_disk, *([self.set_the_clock] if FAKETIME else [])]
+
+    # ----
+
+    def start(self):
+        number = self.numbers.choice([1, 2, 3, 4])
+        ranks = Ranks(number, mpi=number > 1 and has_mpi() and self.numbers.random() < 0.5)
+        settings = {**SETTINGS, "data.path": few(), "zero_optimization.stage": self.numbers.randrange(4)}
+        self.what = "%s, stage %d" % (ranks, settings["zero_optimization.stage"])
+        clock = {}
+        if FAKETIME:
+            with open(path("time"), "w") as file:
+                file.write("+0")
+            clock = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("time"), "FAKETIME_CACHE_DURATION": "1",
+                     "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
+        return repr(ranks), start(ranks.words(*train_words(self.output, settings)), env=clock)
+
+    def sample(self, ranks, job):
+        for pid in ranks_of(job)[:1]:
+            try:
+                with open("/proc/%d/status" % pid) as status:
+                    peak = int(re.search(r"VmHWM:\s+(\d+)", status.read())[1])
+                self.samples.append((ranks, peak, len(os.listdir("/proc/%d/fd" % pid))))
+            except (OSError, TypeError):  # it has ended
+                pass
+
+    def disturb_once(self, longest):
+        """One start. Returns whether the run has ended."""
+        ranks, job = self.start()
+        history, allowed = [self.what], {DONE}
+        while allowed and job.poll() is None:
+            try:
+                job.wait(self.numbers.uniform(0, longest))
+                break
+            except subprocess.TimeoutExpired:
+                pass
+            self.sample(ranks, job)
+            kind = self.numbers.choice(self.kinds())
+            codes = kind(job)
+            allowed = codes and allowed | codes
+            self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
+            history.append(kind.__name__)
+        done = finish(job, timeout=LATE)
+        text = "\n".join([*history, done.stdout, done.stderr])
+        if allowed:
+            expect(done.returncode in allowed, "exit code %d" % done.returncode, text)
+        expect(done.returncode != BUG and "terminate called" not in done.stderr, text)
+        return done.returncode == DONE, text
+
+    def compare(self, text):
+        """The newest checkpoint, and the one before it, are those of the undisturbed run."""
+        if not os.path.isdir(os.path.join(self.output, "ckpt")):
+            return
+        wait_until(lambda: not os.path.exists(os.path.join(self.folder.at, "filler")))
+        for step in checkpoints(self.output):
+            expect_equal(state_hash(os.path.join(self.output, "ckpt", "step-%08d" % step)), self.hashes[step],
+                         "step %d" % step, text)
+
+    def run(self):
+        begin = time.monotonic()
+        self.hashes, expected, longest = undisturbed()
+        while time.monotonic() < self.end:
+            ended, text = self.disturb_once(longest)
+            self.compare(text)
+            self.shared.append(sum(re.match("cifar-train-(?!test)", name) is not None for name in os.listdir("/dev/shm")))
+            if ended:
+                expect_same_result(self.output, expected, text)
+                self.sizes.append(sum(os.path.getsize(os.path.join(at, name))
+                                      for at, _, names in os.walk(self.output) if not at.endswith("tb")
+                                      for name in names if not name.startswith("metrics.")))
+                shutil.rmtree(self.output)
+                self.wholes += 1
+                print("%4d min: %d disturbances, %d whole runs" % (
+                    (time.monotonic() - begin) / 60, sum(self.counts.values()), self.wholes), flush=True)
+        self.report()
+
+    def report(self):
+        """Fails if something has grown from the second quarter to the last."""
+        for name, count in sorted(self.counts.items()):
+            print("%-16s %5d" % (name, count))
+        grown = []
+        for number, unit in ((1, "KiB of peak memory"), (2, "descriptors")):
+            ratios = []
+            for ranks in sorted({sample[0] for sample in self.samples}):
+                of = [sample[number] for sample in self.samples if sample[0] == ranks]
+                quarter = len(of) // 4
+                if quarter >= 5:
+                    a, b = statistics.median(of[quarter:2 * quarter]), statistics.median(of[-quarter:])
+                    ratios.append("%s %d -> %d" % (ranks, a, b))
+                    if b > 1.05 * a:
+                        grown.append("%s of %s" % (unit, ranks))
+            print("%s: %s" % (unit, "; ".join(ratios)))
+        for series, unit in ((self.sizes, "bytes of the run's folder"), (self.shared, "names in /dev/shm")):
+            if len(series) >= 4:
+                a, b = max(series[:len(series) // 2]), max(series[len(series) // 2:])
+                print("%s: at most %d, then %d" % (unit, a, b))
+                if b > 1.01 * a:
+                    grown.append(unit)
+        expect(not grown, "grown: " + "; ".join(grown))
+        print("%d disturbances, %d whole runs: every checkpoint is the undisturbed run's, nothing grew%s" % (
+            sum(self.counts.values()), self.wholes, "" if FAKETIME else " (without jumps of the clock)"))
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("--minutes", type=float, default=60)
+    options.add_argument("--seed", type=int, default=1)
+    given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    soak = Soak(given.minutes, given.seed)
+    try:
+        soak.run()
+    finally:
+        soak.folder.close()
+        shutil.rmtree(scratch(), ignore_errors=True)
+
+
+main()

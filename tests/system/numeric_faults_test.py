@@ -1,0 +1,67 @@
+"""Damage to numbers while a run computes: a bit that flips in one rank's memory, moments that are not finite, losses
+that overflow."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+TENSOR = "fc1.weight"
+# Weights stay as they are, so that their bytes are known at every moment.
+STILL = {**FEW, "optimizer.type": "SGD", "optimizer.params": "{lr: 0}", "scheduler": "{}", "train.epochs": 10 ** 6,
+         "train.max_steps": 10 ** 6, "train.save_interval": 10 ** 6, "train.eval_interval": 10 ** 6, "train_batch_size": 24}
+
+
+def flipped_in_memory(pid, content):
+    """Flips one bit in every copy of `content` in a process's memory. Returns the number of copies."""
+    found = 0
+    with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "r+b", buffering=0) as memory:
+        for line in maps:
+            span, rights, *_ = line.split()
+            if not rights.startswith("rw"):
+                continue
+            begin, end = (int(at, 16) for at in span.split("-"))
+            try:
+                memory.seek(begin)
+                area = memory.read(end - begin)
+            except (OSError, OverflowError):  # a device's memory
+                continue
+            at = area.find(content)
+            while at >= 0:
+                memory.seek(begin + at)
+                memory.write(bytes([content[0] ^ 1]))
+                found += 1
+                at = area.find(content, at + 1)
+    return found
+
+
+def a_flipped_bit(ranks, odd, stage, interval):
+    output = path("flip-%d-%d-%d" % (ranks, odd, stage))
+    sets = {**STILL, "data.path": few(), "zero_optimization.stage": stage, "communication.check_interval": interval}
+    job = start(Ranks(ranks, mpi=True).words(*train_words(output, sets)))
+    wait_for_step(output, job, at_least=3)
+    weights, _ = safetensors(os.path.join(output, "ckpt", "step-00000000", "weights.safetensors"))
+    of_rank = {rank_of(pid): pid for pid in children(job.pid) if rank_of(pid) is not None}
+    expect(flipped_in_memory(of_rank[odd], weights[TENSOR][2][4096:4096 + 64]), "the weights are not found in memory")
+    return finish(job, timeout=30)
+
+
+def rank_of(pid):
+    try:
+        with open("/proc/%d/environ" % pid, "rb") as file:
+            found = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", file.read())
+        return found and int(found[1])
+    except OSError:
+        return None
+
+
+@check
+def a_flipped_bit_of_a_weight_is_found_with_its_tensor_and_rank():
+    need_mpi()
+    for ranks, odd, stage, interval in [(3, 1, 0, 7), (3, 2, 1, 1), (4, 0, 2, 1)]:
+        line = fails(BUG, a_flipped_bit(ranks, odd, stage, interval), "its copy of %s differs" % TENSOR, "most ranks")
+        expect("rank %d " % odd in line, line)
+    fails(BUG, a_flipped_bit(2, 1, 0, 7), "its copy of %s differs" % TENSOR, "no majority")
+
+
+main()
