@@ -194,7 +194,7 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   return names;
 }
 
-bool is_picture_name(std::string_view name) {
+bool is_picture_name(std::string_view name) {  // pictures that the decoder refuses too, so that they are named
   static constexpr std::array<std::string_view, 9> kEndings = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                                                ".pgm", ".tif",  ".tiff", ".webp"};
   return std::ranges::any_of(kEndings, [&](std::string_view ending) {
