@@ -42,7 +42,7 @@ def main():
         licence = "Apache-2.0"
         if file.startswith("licences/"):
             licence = "NOASSERTION"
-        elif package := owners.get(os.path.basename(file)):
+        elif package := owner_of(os.path.basename(file), owners):
             licence = reference(package)
             packages.add(package)
         print("FileName: ./%s\nSPDXID: SPDXRef-File-%d\nFileChecksum: SHA1: %s\nFileChecksum: SHA256: %s\nLicenseConcluded: %s\n"
@@ -51,6 +51,11 @@ def main():
     for package in sorted(packages):
         print("LicenseID: %s\nLicenseName: %s\nExtractedText: <text>See licences/%s.txt</text>\n"
               % (reference(package), package, package))
+
+
+def owner_of(name, owners):
+    """A library is in the bundle under its short name: libz.so.1 for libz.so.1.2.13."""
+    return owners.get(name) or next((owners[long] for long in owners if long.startswith(name + ".")), None)
 
 
 def reference(package):

@@ -134,7 +134,7 @@ def the_table_is_of_the_weights_that_train_best_chose():
                                       results(output)):
             found = records(os.path.join(output, folder), "eval")
             judged = [r for r in found if r["split"] == name]
-            best = min(judged, key=lambda r: r["loss"]) if metric == "loss" else max(judged, key=lambda r: r["accuracy"])
+            best = min(judged, key=lambda r: r["loss"]) if metric == "loss" else max(judged, key=lambda r: (r["accuracy"], r["step"]))
             tested = next(r for r in found if r["split"] == "test" and r["step"] == best["step"])
             beside = ["%.2f" % (100 * tested["accuracy"])] if split == "val" else []
             expect_equal(row[2:4 + len(beside)], ["%.2f" % (100 * best["accuracy"]), *beside, "%.4f" % best["loss"]], split)
