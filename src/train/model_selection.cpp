@@ -32,7 +32,7 @@ bool ModelSelection::is_best(const Judged& judged) const {
   if (state_.best_step < 0) return true;
   const double now = value(judged);
   return !std::isnan(now) &&
-         (config_.train.best.split == BestSplit::last || !better(config_.train.best.metric, state_.best_value, now));
+         (config_.train.best.split == BestSplit::last || replaces(config_.train.best.metric, now, state_.best_value));
 }
 
 void ModelSelection::remember(const Judged& judged) {

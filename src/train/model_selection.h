@@ -22,6 +22,9 @@ struct Judged {
 
 /// Is `a` better than `b` by this metric?
 bool better(Metric metric, double a, double b);
+/// Is an evaluation the best, and no longer the one before it? Of equal ones the newest is: on few images most are
+/// equal, and the newest has learned most.
+inline bool replaces(Metric metric, double now, double best) { return !better(metric, best, now); }
 
 /// Keeps its numbers in the run's state, which is saved and restored.
 class ModelSelection {
@@ -32,8 +35,8 @@ class ModelSelection {
 
   /// The value of train.best.metric on train.best.split; NaN if the loss is not finite.
   double value(const Judged& judged) const;
-  /// Is this evaluation the best so far? The first always is. A finite value is better than a non-finite one. Of equal
-  /// ones the newest is: on few images most are equal, and the newest has learned most.
+  /// Is this evaluation the best so far (see replaces())? The first always is. A finite value is better than a
+  /// non-finite one.
   bool is_best(const Judged& judged) const;
   /// Records an evaluation as the best, after its weights were saved. Non-finite ones are not recorded.
   void remember(const Judged& judged);
