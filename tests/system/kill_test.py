@@ -34,10 +34,11 @@ def whole():
 
 
 def state_of(pid):
-    """A letter of /proc: T stopped, Z dead; X: gone."""
+    """A letter of /proc: T stopped, Z dead; X: gone. While other threads of a dead one end, it still has its files."""
     try:
         with open("/proc/%d/stat" % pid) as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0]
+            state = stat.read().rsplit(")", 1)[1].split()[0]
+        return "R" if state == "Z" and len(os.listdir("/proc/%d/task" % pid)) > 1 else state
     except OSError:
         return "X"
 
