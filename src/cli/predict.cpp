@@ -13,6 +13,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "cli/csv_table.h"
+#include "cli/programs.h"
 #include "cli/trained_network.h"
 #include "cli/verbs.h"
 #include "data/image_list.h"
@@ -34,8 +35,9 @@ struct PredictFlags {
 };
 
 void add_options(CLI::App& app, PredictFlags& f) {
-  app.add_option("--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
-      ->required();
+  app.add_option(
+      "--ckpt", f.checkpoint,
+      "a weights file, or the folder of a run (its best.bin) or checkpoint; may stand before the images alone");
   app.add_option("IMAGE", f.images,
                  "files, folders, - (a file on standard input), or images of data sets, such as cifar10:test:17")
       ->required()
@@ -218,6 +220,12 @@ int verb_predict(const Words& words) {
   add_options(app, f);
   options.add_to(app);
   if (!parse(app, words)) return 0;
+  if (f.checkpoint.empty()) {  // predict RUN IMAGE, as eval RUN
+    if (f.images.size() < 2)
+      fail(ExitCode::usage, "--ckpt is required: cifar-train predict --ckpt RUN ", shell_word(f.images.front()));
+    f.checkpoint = f.images.front();
+    f.images.erase(f.images.begin());
+  }
 
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
   TrainedNetwork network(f.checkpoint, options, console);

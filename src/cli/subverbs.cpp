@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "train/config/suggest.h"
 
 namespace ct {
 
@@ -26,7 +27,11 @@ int run_family(const Family& family, const Words& words) {
   }
   const std::string known = joined(family.members, ", ", &Verb::name);
   if (words.empty()) fail(ExitCode::usage, family.name, " needs a command: ", known);
-  fail(ExitCode::usage, in_quotes(words[0]), " is not a command of ", family.name, ": give one of ", known);
+  std::vector<std::string> names;
+  for (const Verb& member : family.members) names.emplace_back(member.name);
+  const std::string near = nearest(words[0], names);
+  fail(ExitCode::usage, in_quotes(words[0]), " is not a command of ", family.name,
+       near.empty() ? "" : "; did you mean '" + near + "'?", near.empty() ? ": give one of " : " There are ", known);
 }
 
 std::string plain(const std::string& text) {

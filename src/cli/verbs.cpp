@@ -103,15 +103,23 @@ void warn(const std::string& text) {
   if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
-/// "; did you mean --config?" for the first word that no option takes.
-static std::string suggestion(const CLI::App& app) {
+/// The words that no option takes, and what the first of them may mean: "--epohcs 3 is not expected; did you mean
+/// --epochs?" Empty: there are none.
+static std::string unexpected(const CLI::App& app) {
+  const Words words = app.remaining();
+  if (words.empty()) return "";
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  for (const std::string& word : app.remaining())
+  std::string text = joined(words, " ", [](const std::string& word) { return printable(word); }) +
+                     (words.size() > 1 ? " are not expected" : " is not expected");
+  for (const std::string& word : words)
     if (word.starts_with('-'))
-      if (const std::string meant = option_meant(word, names); !meant.empty()) return "; did you mean " + meant + "?";
-  return "";
+      if (const std::string meant = option_meant(word, names); !meant.empty()) {
+        text += "; did you mean " + meant + (words.size() > 1 ? " where you wrote " + printable(word) : "") + "?";
+        break;
+      }
+  return text;
 }
 
 std::string examples_of(const Verb& verb) {
@@ -137,7 +145,7 @@ bool parse(CLI::App& app, const Words& words) {
     std::fputs(examples_of(verb).c_str(), stdout);
   } catch (const CLI::CallForAllHelp&) {
     std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
-  } catch (const CLI::ExtrasError& e) {
+  } catch (const CLI::ExtrasError&) {
     // Training is the default verb, so its parser sees a verb that follows options as CONFIG or as an unknown word.
     Words unknown = app.remaining();
     if (const CLI::Option* config = app.get_option_no_throw("CONFIG"); config != nullptr)
@@ -145,9 +153,10 @@ bool parse(CLI::App& app, const Words& words) {
     for (const std::string& word : unknown)
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
-    fail(ExitCode::usage, e.what(), suggestion(app), "; see ", app.get_name(), " --help");
-  } catch (const CLI::ParseError& e) {
-    fail(ExitCode::usage, e.what(), suggestion(app), "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, unexpected(app), "; see ", app.get_name(), " --help");
+  } catch (const CLI::ParseError& e) {  // such as a missing option, whose name may have been misspelt
+    const std::string words = unexpected(app);
+    fail(ExitCode::usage, words.empty() ? e.what() : words, "; see ", app.get_name(), " --help");
   }
   return false;
 }
