@@ -248,7 +248,7 @@ TEST_P(StoreFaults, OldOrNewAlwaysLoads) {
     const int64_t step = same_step ? 1 : 2;
     bool reached = true;
     for (int at = 0; reached; ++at) {
-      for (uint32_t seed = 0; seed < (GetParam() == Fault::crash_and_lose ? 4 : 1); ++seed) {
+      for (uint32_t seed = 0; seed < (GetParam() == Fault::power_loss ? 4 : 1); ++seed) {
         TemporaryFolder folder, backups;
         Store before(files_, folder / "ckpt", {"run", "cnn"});
         save(before, 1, 1);
@@ -287,8 +287,8 @@ TEST_P(StoreFaults, OldOrNewAlwaysLoads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StoreFaults,
-                         testing::Values(Fault::none, Fault::crash, Fault::crash_and_lose, Fault::eio, Fault::enospc,
-                                         Fault::short_write));
+                         testing::Values(Fault::none, Fault::crash, Fault::power_loss, Fault::eio, Fault::enospc,
+                                         Fault::full));
 
 }  // namespace
 }  // namespace ct

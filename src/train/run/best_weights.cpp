@@ -153,7 +153,7 @@ BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen,
 
 std::optional<BestWeights::Stamp> BestWeights::stamp() const {
   struct stat info {};
-  if (stat(best().c_str(), &info) != 0) return std::nullopt;
+  if (uninterrupted([&] { return files_.status(best(), info); }) != 0) return std::nullopt;
   return Stamp{static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), info.st_size, info.st_mtim.tv_sec,
                info.st_mtim.tv_nsec};
 }
