@@ -92,11 +92,7 @@ class FaultyFileSystem : public FileSystem {
     const bool creates = (flags & O_CREAT) && !exists(path);
     if (fails(creates ? Op::create : Op::open, path)) return -1;
     const int fd = ::open(path.c_str(), flags, mode);
-    if (fd >= 0 && (flags & O_ACCMODE) != O_RDONLY) {
-      // A descriptor of our own: a later crash cuts the file whatever its name is by then.
-      data_.push_back({::dup(fd), creates || (flags & O_TRUNC) ? 0 : size(fd)});
-      index_[fd] = data_.size() - 1;
-    }
+    if (fd >= 0 && (flags & O_ACCMODE) != O_RDONLY) index_[fd] = data_of(fd, creates || (flags & O_TRUNC));
     if (fd >= 0 && creates) log(path, [](const Path& p) { ::unlink(p.c_str()); });
     if (fd >= 0) paths_[fd] = path;
     return fd;
@@ -296,6 +292,19 @@ class FaultyFileSystem : public FileSystem {
     struct stat info {};
     fstat(fd, &info);
     return info.st_size;
+  }
+  static std::pair<dev_t, ino_t> identity(int fd) {
+    struct stat info {};
+    fstat(fd, &info);
+    return {info.st_dev, info.st_ino};
+  }
+  /// The place in data_ of an open file, which may be open more than once.
+  size_t data_of(int fd, bool is_empty) {
+    for (size_t i = 0; i < data_.size(); ++i)
+      if (identity(data_[i].fd) == identity(fd)) return i;
+    // A descriptor of our own: a later crash cuts the file whatever its name is by then.
+    data_.push_back({::dup(fd), is_empty ? 0 : size(fd)});
+    return data_.size() - 1;
   }
   static int unreadable_from_the_middle(int fd, size_t bytes) {
     const int memory = memfd_create("unreadable", MFD_CLOEXEC);

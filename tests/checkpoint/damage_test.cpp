@@ -1,7 +1,7 @@
-// Each file of a checkpoint with one bit flipped, or cut off somewhere: the damage is found, the file is named, and so is
-// the tensor if the damage is in its elements. A sample of the places; with CIFAR_TRAIN_FULL=1 each bit of each header
-// and of the JSON files, 10,000 bits of elements, each length within a header, and 1,000 others. A single file of weights
-// (best.bin): safetensors_test.cpp.
+// Each file of a checkpoint with one bit flipped, or cut off somewhere: the damage is found, the file is named, and so
+// is the tensor if the damage is in its elements. A sample of the places; with CIFAR_TRAIN_FULL=1 each bit of each
+// header and of the JSON files, 10,000 bits of elements, each length within a header, and 1,000 others. A single file
+// of weights (best.bin): safetensors_test.cpp.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

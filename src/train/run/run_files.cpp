@@ -55,7 +55,17 @@ bool is_token(std::string_view text) { return text.find_first_not_of("0123456789
 
 bool is_sample_grid(std::string_view png) { return is_png_by(png, kProgramName); }
 
-bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
+/// Does a text begin so, or is it a piece of this beginning, of which a power failure has left no more?
+bool begins_with(std::string_view text, std::string_view beginning) {
+  return text.starts_with(beginning.substr(0, text.size()));
+}
+
+bool is_metrics_table(std::string_view text) { return begins_with(text, "event,step,"); }
+
+/// A first record that a power failure has cut off is one, too.
+bool is_metrics_file(std::string_view text) {
+  return has_records(text) || (text.find('\n') == text.npos && begins_with(text, R"({"event":"start","step":)"));
+}
 
 /// An empty file holds nothing that could be lost.
 bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
@@ -77,7 +87,7 @@ struct RunFile {
 };
 
 std::vector<RunFile> run_files(const Path& out) {
-  std::vector<RunFile> files = {{out / kMetricsFile, has_records},      {out / kMetricsTable, is_metrics_table},
+  std::vector<RunFile> files = {{out / kMetricsFile, is_metrics_file},  {out / kMetricsTable, is_metrics_table},
                                 {out / kConfigFile, is_sealed_config},  {out / kLastFile, has_marks},
                                 {out / kBestFile, has_marks},           {out / kTokenFile, is_token},
                                 {out / kSampleGridFile, is_sample_grid}};
