@@ -68,11 +68,9 @@ def whole():
 
 @functools.lru_cache(None)
 def halfway():
-    """A run that was stopped after its first save."""
-    output = path("halfway")
-    job = finish(start([FAULTY, *training(output)], env=fault_of("crash", first_after_save(), 0, path())))
-    expect_equal(job.returncode, CRASHED, job.stderr)
-    return output
+    """A run that ended after its first save, evaluation and best weights, and that more steps continue."""
+    train(path("halfway"), {**settings(), "train.max_steps": STEPS // 2}, ranks=RANKS)
+    return path("halfway")
 
 
 def is_begun(event_file):
@@ -220,20 +218,6 @@ def counts_of(scenario):
     expect_equal(done.returncode, DONE, done.stderr)
     SCENARIOS[scenario].check_whole(output)
     return report_of(folder)[1]
-
-
-@functools.lru_cache(None)
-def first_after_save():
-    """A change to the disk between the first save during training and the next."""
-    output, folder = path("searched"), path("searched-disk")
-    low, high = 0, 10 ** 4
-    while low < high:  # the first crash after the checkpoint of step 2 is there
-        middle = (low + high) // 2
-        shutil.rmtree(output, ignore_errors=True)
-        finish(start([FAULTY, *training(output)], env=fault_of("crash", middle, 0, folder)))
-        found = os.path.isdir(os.path.join(output, "ckpt")) and max(checkpoints(output), default=0) >= 2
-        low, high = (low, middle) if found else (middle + 1, high)
-    return low
 
 
 def try_case(scenario, fault, at, seed):
