@@ -10,8 +10,8 @@
 //
 // SafetensorsFile also reads files of torch.save() (torch/archive.h), as a file without metadata.
 //
-// A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor; one that cannot be
-// read, Error(ExitCode::io).
+// A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor; one that cannot
+// be read, Error(ExitCode::io).
 #pragma once
 
 #include <functional>

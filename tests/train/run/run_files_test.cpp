@@ -65,7 +65,8 @@ TEST(RunFiles, OthersAreNamed) {
 
 TEST(RunFiles, WhatAPowerFailureLeavesIsOurs) {
   const std::string record = R"({"event":"start","step":0,"version":"0.1.0","model":"cnn"})";
-  for (const auto& [name, text] : {std::pair{"metrics.jsonl", record}, {"metrics.csv", std::string("event,step,epoch,split")}})
+  for (const auto& [name, text] :
+       {std::pair{"metrics.jsonl", record}, {"metrics.csv", std::string("event,step,epoch,split")}})
     for (size_t bytes = 0; bytes <= text.size(); ++bytes) {
       TemporaryFolder folder;
       spill(folder / name, text.substr(0, bytes));
