@@ -54,6 +54,7 @@ std::string_view remedy_for(int error) {
 
 void fail_io(std::string_view what, const Path& path, int error, ExitCode code) {
   const bool memory = error == ENOMEM;
+  if (error == EIO || error == ESTALE) code = ExitCode::io;
   fail(memory ? ExitCode::memory : code, memory ? "out of memory: " : "", "cannot ", what, " ",
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }

@@ -20,8 +20,8 @@
 
 namespace ct {
 
-/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". If the system is out of memory,
-/// Error(ExitCode::memory) instead of `code`.
+/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". Instead of `code`, ExitCode::memory if the
+/// system is out of memory, and ExitCode::io if the disk fails.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
 /// External text, made printable (base/utf8.h), in quotes, and shortened if it is long.
