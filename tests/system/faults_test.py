@@ -258,6 +258,8 @@ def try_case(scenario, fault, at, seed):
 
 def fail_everywhere(scenario, sample):
     """Tries `sample` of the cases, evenly distributed, or all."""
+    if not os.path.exists(FAULTY):
+        raise Skip("cifar-train-faulty was not built")
     counts = counts_of(scenario)
     cases = [(scenario, fault, at, seed) for fault in FAULTS for at in range(counts[fault] + (fault == "power_loss"))
              for seed in range(SEEDS.get(fault, 1))]  # power_loss: also after the end
