@@ -286,22 +286,22 @@ def fail_everywhere(scenario, sample):
 
 @check
 def a_start_with_its_saves():
-    fail_everywhere("start", 8)
+    fail_everywhere("start", 24)
 
 
 @check
 def a_resume():
-    fail_everywhere("resume", 8)
+    fail_everywhere("resume", 24)
 
 
 @check
 def an_export():
-    fail_everywhere("export", 4)
+    fail_everywhere("export", 8)
 
 
 @check
 def a_conversion():
-    fail_everywhere("convert", 4)
+    fail_everywhere("convert", 8)
 
 
 main()
