@@ -17,20 +17,6 @@
 
 namespace ct {
 
-int FileSystem::open(const Path& path, int flags, mode_t mode) { return ::open(path.c_str(), flags, mode); }
-ssize_t FileSystem::write(int fd, std::span<const std::byte> bytes) { return ::write(fd, bytes.data(), bytes.size()); }
-ssize_t FileSystem::write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) {
-  return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-}
-int FileSystem::truncate(int fd, uint64_t bytes) { return ::ftruncate(fd, static_cast<off_t>(bytes)); }
-int FileSystem::fsync(int fd) { return ::fsync(fd); }
-int FileSystem::close(int fd) { return ::close(fd); }
-int FileSystem::rename(const Path& from, const Path& to) { return ::rename(from.c_str(), to.c_str()); }
-int FileSystem::link(const Path& from, const Path& to) { return ::link(from.c_str(), to.c_str()); }
-int FileSystem::unlink(const Path& path) { return ::unlink(path.c_str()); }
-int FileSystem::mkdir(const Path& path) { return ::mkdir(path.c_str(), 0777); }
-int FileSystem::rmdir(const Path& path) { return ::rmdir(path.c_str()); }
-
 namespace {
 
 std::string_view remedy_for(int error) {
@@ -68,6 +54,7 @@ std::string_view remedy_for(int error) {
 
 void fail_io(std::string_view what, const Path& path, int error, ExitCode code) {
   const bool memory = error == ENOMEM;
+  if (error == EIO || error == ESTALE) code = ExitCode::io;
   fail(memory ? ExitCode::memory : code, memory ? "out of memory: " : "", "cannot ", what, " ",
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
@@ -83,9 +70,7 @@ std::string in_quotes(std::string_view text) {
 // ---- File
 
 File::File(FileSystem& files, const Path& path, int flags, mode_t mode) : files_(&files), path_(path) {
-  do {
-    fd_ = files.open(path, flags | O_CLOEXEC, mode);
-  } while (fd_ < 0 && errno == EINTR);
+  fd_ = uninterrupted([&] { return files.open(path, flags | O_CLOEXEC, mode); });
   if (fd_ < 0) fail_io(flags & O_CREAT ? "create" : "open", path, errno);
 }
 
@@ -98,13 +83,25 @@ File::~File() {
 
 namespace {
 
+/// Calls read(rest) until `bytes` are full or the file ends; it returns what read(2) does.
+template <class Read>
+size_t read_all(const Path& path, std::span<std::byte> bytes, ExitCode code, Read read) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = uninterrupted([&] { return read(bytes.subspan(done), done); });
+    if (n < 0) fail_io("read", path, errno, code);
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return done;
+}
+
 /// Calls write(part) until all is written; it returns what write(2) does.
 template <class Write>
 void write_all(const Path& path, std::span<const std::byte> bytes, Write write) {
   constexpr size_t kMost = size_t{1} << 30;  // Linux writes at most 2^31 - 4096 at once; say so by ourselves
   while (!bytes.empty()) {
-    const ssize_t n = write(bytes.first(std::min(bytes.size(), kMost)));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = uninterrupted([&] { return write(bytes.first(std::min(bytes.size(), kMost))); });
     if (n <= 0) fail_io("write", path, n < 0 ? errno : EIO);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
@@ -130,8 +127,13 @@ void File::write_at(std::string_view text, uint64_t offset) {
   write_at(std::as_bytes(std::span(text.data(), text.size())), offset);
 }
 
+size_t File::read_at(std::span<std::byte> bytes, uint64_t offset) const {
+  return read_all(path_, bytes, ExitCode::io,
+                  [&](std::span<std::byte> rest, size_t done) { return files_->read_at(fd_, rest, offset + done); });
+}
+
 void File::truncate(uint64_t bytes) {
-  if (files_->truncate(fd_, bytes) != 0) fail_io("cut", path_, errno);
+  if (uninterrupted([&] { return files_->truncate(fd_, bytes); }) != 0) fail_io("cut", path_, errno);
 }
 
 bool File::removed() const {
@@ -141,7 +143,7 @@ bool File::removed() const {
 
 void File::sync() {
   // Not repeated after a failure: the kernel may have dropped the pages it could not write and report success next.
-  if (files_->fsync(fd_) != 0) fail_io("sync", path_, errno);
+  if (uninterrupted([&] { return files_->fsync(fd_); }) != 0) fail_io("sync", path_, errno);
 }
 
 void File::close() {
@@ -158,38 +160,29 @@ class OpenedFile {
  public:
   OpenedFile(const Path& path, MappedFile::Links links, ExitCode code) : path_(path), code_(code) {
     const int nofollow = links == MappedFile::Links::refuse ? O_NOFOLLOW : 0;
-    do {
-      fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | nofollow);
-    } while (fd_ < 0 && errno == EINTR);
+    fd_ = uninterrupted([&] { return files_.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | nofollow, 0); });
     if (fd_ < 0) fail_io("open", path, errno, code);
     const bool known = fstat(fd_, &info_) == 0;
     if (known && S_ISREG(info_.st_mode)) return;
     const int error = errno;
-    ::close(fd_);
+    files_.close(fd_);
     if (!known) fail_io("read", path, error, code);
     fail(code, "cannot read ", in_quotes(path.native()), ": it is not a regular file: give one that is");
   }
   OpenedFile(const OpenedFile&) = delete;
   OpenedFile& operator=(const OpenedFile&) = delete;
-  ~OpenedFile() { ::close(fd_); }
+  ~OpenedFile() { files_.close(fd_); }
 
-  int fd() const { return fd_; }
   const struct stat& info() const { return info_; }
   uint64_t size() const { return static_cast<uint64_t>(info_.st_size); }
+  void* map() { return files_.map(fd_, size()); }
   /// The next bytes; fewer than asked for at the file's end.
   size_t read(std::span<std::byte> out) {
-    size_t done = 0;
-    while (done < out.size()) {
-      const ssize_t n = ::read(fd_, out.data() + done, out.size() - done);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail_io("read", path_, errno, code_);
-      if (n == 0) break;
-      done += static_cast<size_t>(n);
-    }
-    return done;
+    return read_all(path_, out, code_, [&](std::span<std::byte> rest, size_t) { return files_.read(fd_, rest); });
   }
 
  private:
+  FileSystem files_;
   Path path_;
   ExitCode code_;
   int fd_;
@@ -199,11 +192,11 @@ class OpenedFile {
 }  // namespace
 
 MappedFile::MappedFile(const Path& path, Links links, ExitCode code) : path_(path) {
-  const OpenedFile file(path, links, code);
+  OpenedFile file(path, links, code);
   opened_ = file.info();
   if (file.size() == 0) return;
-  void* data = mmap(nullptr, file.size(), PROT_READ, MAP_PRIVATE, file.fd(), 0);
-  if (data == MAP_FAILED) fail_io("map", path, errno, code);
+  void* const data = file.map();
+  if (data == nullptr) fail_io("map", path, errno, code);
   data_ = static_cast<const std::byte*>(data);
   size_ = file.size();
   try {
@@ -240,12 +233,17 @@ void MappedFile::read_ahead(std::span<const std::byte> part) const {
 
 void MappedFile::require_unchanged(ExitCode code) const {
   struct stat now {};
-  const bool here = stat(path_.c_str(), &now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
+  const bool here =
+      FileSystem().status(path_, now) == 0 && now.st_dev == opened_.st_dev && now.st_ino == opened_.st_ino;
   const auto same_time = [](const timespec& a, const timespec& b) {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   };
   if (here && (now.st_size != opened_.st_size || !same_time(now.st_mtim, opened_.st_mtim)))
     fail(code, in_quotes(path_.native()), ": changed while it was in use; restore the file and start again");
+  require_whole(code);
+}
+
+void MappedFile::require_whole(ExitCode code) const {
   if (was_cut())
     fail(
         code, in_quotes(path_.native()),
@@ -266,11 +264,8 @@ std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links,
 
 std::vector<std::string> list_folder(const Path& folder) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().native());
-  }
-  if (error && error != std::errc::no_such_file_or_directory) fail_io("list", folder, error.value());
+  if (uninterrupted([&] { return names.clear(), FileSystem().list(folder, names); }) != 0 && errno != ENOENT)
+    fail_io("list", folder, errno);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -278,24 +273,30 @@ std::vector<std::string> list_folder(const Path& folder) {
 // ---- changing
 
 void sync_folder(FileSystem& files, const Path& path) {
-  File folder(files, path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);
+  const Path folder = path.empty() ? Path(".") : path;
+  const int fd = uninterrupted([&] { return files.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
+  if (fd < 0 && errno == EACCES) return;  // it may be written, but not opened
+  if (fd < 0) fail_io("open", folder, errno);
   // Some network and FUSE file systems cannot sync a folder and say so with EINVAL: there is nothing more to ask for.
-  if (files.fsync(folder.fd()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_io("sync", path, errno);
+  const int result = uninterrupted([&] { return files.fsync(fd); }), error = errno;
+  files.close(fd);
+  if (result != 0 && error != EINVAL && error != ENOTSUP) fail_io("sync", folder, error);
 }
 
 void rename_file(FileSystem& files, const Path& from, const Path& to) {
-  if (files.rename(from, to) != 0) fail_io("rename " + in_quotes(from.native()) + " to", to, errno);
+  if (uninterrupted([&] { return files.rename(from, to); }) != 0)
+    fail_io("rename " + in_quotes(from.native()) + " to", to, errno);
 }
 
 void remove_file(FileSystem& files, const Path& path) {
-  if (files.unlink(path) != 0 && errno != ENOENT) fail_io("remove", path, errno);
+  if (uninterrupted([&] { return files.unlink(path); }) != 0 && errno != ENOENT) fail_io("remove", path, errno);
 }
 
 void make_folders(FileSystem& files, const Path& path) {
   if (path.empty() || is_folder(path)) return;
   if (path.has_parent_path() && path.parent_path() != path) make_folders(files, path.parent_path());
   if (path.filename().empty()) return;  // "a/b/" after "a/b"
-  if (files.mkdir(path) == 0) return;
+  if (uninterrupted([&] { return files.mkdir(path); }) == 0) return sync_folder(files, path.parent_path());
   const int error = errno;
   // Another process may have made it meanwhile.
   if (error != EEXIST || !is_folder(path)) fail_io("create the folder", path, error);
@@ -305,7 +306,7 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
   for (const std::string& name : list_folder(folder)) {
     if (is_ours(name) && kind_of_entry(folder / name) != PathKind::folder) remove_file(files, folder / name);
   }
-  if (files.rmdir(folder) == 0 || errno == ENOENT) return true;
+  if (uninterrupted([&] { return files.rmdir(folder); }) == 0 || errno == ENOENT) return true;
   if (errno == ENOTEMPTY || errno == EEXIST) return false;
   fail_io("remove", folder, errno);
 }
@@ -367,7 +368,8 @@ void write_file_atomic(FileSystem& files, const Path& path, std::string_view tex
 void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
   const Path source = replaced_by_writing(from), target = replaced_by_writing(to), temporary = temporary_of(target);
   remove_file(files, temporary);
-  if (files.link(source, temporary) != 0) {  // another disk, or a file system without links
+  if (uninterrupted([&] { return files.link(source, temporary); }) !=
+      0) {  // another disk, or a file system without links
     OpenedFile contents(source, MappedFile::Links::follow, ExitCode::io);
     std::vector<std::byte> block(size_t{1} << 20);
     return write_file_atomic(files, target, [&](File& file) {
@@ -396,13 +398,14 @@ LineFile::LineFile(FileSystem& files, const Path& path) : file_(files, path, O_R
   char block[4096];
   for (uint64_t stop = end; stop > 0 && size_ == 0;) {
     const uint64_t start = stop > sizeof block ? stop - sizeof block : 0;
-    const ssize_t n = pread(file_.fd(), block, stop - start, static_cast<off_t>(start));
-    if (n != static_cast<ssize_t>(stop - start)) fail_io("read", path, n < 0 ? errno : EIO);
+    const size_t n = file_.read_at(std::as_writable_bytes(std::span(block)).first(stop - start), start);
+    if (n != stop - start) fail_io("read", path, EIO);
     const size_t newline = std::string_view(block, stop - start).rfind('\n');
     if (newline != std::string_view::npos) size_ = start + newline + 1;
     stop = start;
   }
   if (size_ != end) file_.truncate(size_);
+  if (size_ == 0) sync_folder(files, path.parent_path());
 }
 
 void LineFile::append(std::string_view line) {

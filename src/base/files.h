@@ -1,8 +1,5 @@
-// File operations. All changes to the disk that must survive a crash use these functions.
-//
-// Changes go through a FileSystem, by default the operating system's; tests replace it and let the n-th operation fail.
-// Reading does not use it, because tests can damage the files. Every failure is Error(ExitCode::io) with the path, the
-// system's reason and the remedy.
+// File operations on top of the system calls (base/file_system.h): reads and writes that are complete, or an
+// Error(ExitCode::io) with the path, the system's reason and the remedy; changes that survive a crash.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -19,31 +15,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_system.h"
 #include "base/mapped_guard.h"
 
 namespace ct {
 
-using Path = std::filesystem::path;
-
-/// The system calls that change files, with their conventions: -1 and errno on failure.
-class FileSystem {
- public:
-  virtual ~FileSystem() = default;
-  virtual int open(const Path& path, int flags, mode_t mode);
-  virtual ssize_t write(int fd, std::span<const std::byte> bytes);
-  virtual ssize_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset);
-  virtual int truncate(int fd, uint64_t bytes);
-  virtual int fsync(int fd);
-  virtual int close(int fd);
-  virtual int rename(const Path& from, const Path& to);
-  virtual int link(const Path& from, const Path& to);
-  virtual int unlink(const Path& path);
-  virtual int mkdir(const Path& path);
-  virtual int rmdir(const Path& path);
-};
-
-/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". If the system is out of memory,
-/// Error(ExitCode::memory) instead of `code`.
+/// Throws Error(code): "cannot <what> <path>: <strerror(error)>: <remedy>". Instead of `code`, ExitCode::memory if the
+/// system is out of memory, and ExitCode::io if the disk fails.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
 /// External text, made printable (base/utf8.h), in quotes, and shortened if it is long.
@@ -65,6 +43,8 @@ class File {
   /// Writes everything at that offset; several processes may write different parts of a file.
   void write_at(std::span<const std::byte> bytes, uint64_t offset);
   void write_at(std::string_view text, uint64_t offset);
+  /// Reads from that offset and returns the number of bytes: fewer than asked for at the file's end.
+  size_t read_at(std::span<std::byte> bytes, uint64_t offset) const;
   void truncate(uint64_t bytes);
   /// Returns once the contents are on the disk.
   void sync();
@@ -92,12 +72,15 @@ class MappedFile {
   ~MappedFile();
   const Path& path() const { return path_; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
   /// Prefetches a part of bytes() from the disk without waiting.
   void read_ahead(std::span<const std::byte> part) const;
   /// Have reads returned zeros instead of missing bytes? Cheap, but does not detect overwritten bytes, nor a change in
   /// the page with the new end of a truncated file.
   bool was_cut() const { return guard_ && guard_->was_cut(); }
-  /// Throws Error(code) with the file if it was written or truncated since it was opened. Replacing or removing it does
+  /// Throws Error(code) with the file if was_cut().
+  void require_whole(ExitCode code) const;
+  /// The same, and if it was written or truncated since it was opened. Replacing or removing it does
   /// not matter.
   void require_unchanged(ExitCode code) const;
 
@@ -130,10 +113,11 @@ Path temporary_of(const Path& path);
 /// otherwise by a copy. Links are followed on both sides. For files that are only replaced, never changed in place.
 void link_or_copy(FileSystem& files, const Path& from, const Path& to);
 
-/// Creates `path` and its missing parents; no error if it exists as a folder.
+/// Creates `path` and its missing parents, which are then on the disk; no error if it exists as a folder.
 void make_folders(FileSystem& files, const Path& path);
 
-/// Returns once creations, renames and removals in the folder are on the disk (if the file system supports this).
+/// Returns once creations, renames and removals in the folder are on the disk (if the file system supports this, and
+/// the folder may be read).
 void sync_folder(FileSystem& files, const Path& path);
 
 void rename_file(FileSystem& files, const Path& from, const Path& to);
@@ -151,7 +135,7 @@ std::vector<std::string> list_folder(const Path& folder);
 /// A file that grows by whole lines: after a crash or on a full disk it never ends in a partial line.
 class LineFile {
  public:
-  /// Opens or creates the file; removes a last line without newline.
+  /// Opens or creates the file, whose name is then on the disk; removes a last line without newline.
   LineFile(FileSystem& files, const Path& path);
   /// Appends `line`, which has no newline. On failure the file does not change.
   void append(std::string_view line);

@@ -14,9 +14,8 @@
 namespace ct {
 
 Input::Input(const Path& path, ExitCode code, PipePatience patience) : path_(path), code_(code), patience_(patience) {
-  do {  // a pipe that nobody writes to yet opens too
-    fd_ = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  } while (fd_ < 0 && errno == EINTR);
+  // A pipe that nobody writes to yet opens too.
+  fd_ = uninterrupted([&] { return files_.open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0); });
   struct stat info {};
   const bool known = fd_ >= 0 && fstat(fd_, &info) == 0;
   if (known && !S_ISDIR(info.st_mode)) {
@@ -24,13 +23,13 @@ Input::Input(const Path& path, ExitCode code, PipePatience patience) : path_(pat
     return;
   }
   const int error = known ? EISDIR : errno;
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) files_.close(fd_);
   if (known) fail(code, "cannot read ", in_quotes(path.native()), ": it is a folder: give a file");
   fail_io("open", path, error, code);
 }
 
 Input::~Input() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ >= 0) files_.close(fd_);
 }
 
 void Input::wait() const {
@@ -56,7 +55,7 @@ void Input::wait() const {
 size_t Input::read(std::span<std::byte> out) {
   for (;;) {
     wait();
-    const ssize_t n = ::read(fd_, out.data(), out.size());
+    const ssize_t n = files_.read(fd_, out);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) fail_io("read", path_, errno, code_);
     if (n == 0 && is_pipe_ && !is_begun_)

@@ -31,6 +31,7 @@ class Input {
  private:
   void wait() const;
 
+  FileSystem files_;
   Path path_;
   ExitCode code_;
   PipePatience patience_;

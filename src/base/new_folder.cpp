@@ -21,7 +21,7 @@ Path make_temporary(FileSystem& files, const Path& folder) {
   }
   for (int i = 0;; ++i) {
     const Path temporary = parent / str(prefix, i);
-    if (files.mkdir(temporary) == 0) return temporary;
+    if (uninterrupted([&] { return files.mkdir(temporary); }) == 0) return temporary;
     if (errno != EEXIST) fail_io("create the folder", temporary, errno);
   }
 }
@@ -34,7 +34,7 @@ bool make_filled_folder(FileSystem& files, const Path& folder, const std::functi
   try {
     fill(temporary);
     sync_folder(files, temporary);
-    if (files.rename(temporary, folder) == 0) {
+    if (uninterrupted([&] { return files.rename(temporary, folder); }) == 0) {
       sync_folder(files, folder.parent_path());
       return true;
     }

@@ -8,14 +8,14 @@
 namespace ct {
 namespace {
 
+enum class Links : bool { followed, seen };
+
 /// Nothing there: nullopt. Any other failure: Error(code).
-template <class Ask>
-std::optional<struct stat> ask(Ask ask_system, const Path& path, ExitCode code) {
+std::optional<struct stat> ask(Links links, const Path& path, ExitCode code) {
+  FileSystem files;
   struct stat info {};
-  int result;
-  do {
-    result = ask_system(path.c_str(), &info);
-  } while (result != 0 && errno == EINTR);
+  const int result = uninterrupted(
+      [&] { return links == Links::followed ? files.status(path, info) : files.entry_status(path, info); });
   if (result == 0) return info;
   if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
   fail_io("look at", path, errno, code);
@@ -30,11 +30,11 @@ PathKind kind_of(const std::optional<struct stat>& info) {
 
 }  // namespace
 
-PathKind kind_of(const Path& path, ExitCode code) { return kind_of(ask(::stat, path, code)); }
-PathKind kind_of_entry(const Path& path, ExitCode code) { return kind_of(ask(::lstat, path, code)); }
+PathKind kind_of(const Path& path, ExitCode code) { return kind_of(ask(Links::followed, path, code)); }
+PathKind kind_of_entry(const Path& path, ExitCode code) { return kind_of(ask(Links::seen, path, code)); }
 
 bool same_place(const Path& a, const Path& b, ExitCode code) {
-  const auto at_a = ask(::stat, a, code), at_b = ask(::stat, b, code);
+  const auto at_a = ask(Links::followed, a, code), at_b = ask(Links::followed, b, code);
   return at_a && at_b && at_a->st_dev == at_b->st_dev && at_a->st_ino == at_b->st_ino;
 }
 

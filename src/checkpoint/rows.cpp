@@ -104,11 +104,13 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
                     const Metadata& metadata, std::span<const Rows> own, const ReadRows& read) {
   const SafetensorsPlan plan(tensors,
                              nlohmann::json::parse(from_rank_0(comm, nlohmann::json(metadata).dump())).get<Metadata>());
-  const Path target = replaced_by_writing(path), temporary = temporary_of(target);
   const bool first = comm.rank() == 0;
+  Path target, temporary;
   std::optional<File> file;
   try {
     run_on_all_ranks(comm, [&] {
+      target = replaced_by_writing(path);
+      temporary = temporary_of(target);
       if (!first) return;
       remove_file(files, temporary);  // of a run that was killed here
       file.emplace(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
@@ -132,7 +134,7 @@ void write_together(Communicator& comm, FileSystem& files, const Path& path, con
       sync_folder(files, target.parent_path());
     });
   } catch (const Error&) {
-    if (first) files.unlink(temporary);  // a full disk should not stay full because of us
+    if (first && !temporary.empty()) files.unlink(temporary);  // a full disk should not stay full because of us
     throw;
   }
 }

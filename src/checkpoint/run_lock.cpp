@@ -1,21 +1,26 @@
 #include "checkpoint/run_lock.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
-#include "base/host.h"
 #include "base/paths.h"
 
 namespace ct {
 namespace {
 
 constexpr std::string_view kHolder = "pid ";  // how the text of a lock begins
+constexpr size_t kLongestHolder = 300;
+
+std::string start_of(const File& file, size_t bytes) {
+  std::string text(bytes, '\0');
+  text.resize(file.read_at(std::as_writable_bytes(std::span(text)), 0));
+  return text;
+}
 
 File open_lock(FileSystem& files, const Path& out) {
   make_folders(files, out);
@@ -23,10 +28,9 @@ File open_lock(FileSystem& files, const Path& out) {
   const PathKind kind = kind_of_entry(path);
   if (kind == PathKind::nothing || kind == PathKind::file) {
     File file(files, path, O_RDWR | O_CREAT | O_NOFOLLOW);
-    char start[kHolder.size()] = {};
-    const ssize_t n = pread(file.fd(), start, sizeof start, 0);
-    if (n < 0) fail_io("read", path, errno);
-    if (n == 0 || std::string_view(start, static_cast<size_t>(n)) == kHolder) return file;
+    const std::string start = start_of(file, kHolder.size());
+    // A power failure may have cut its text off, or left zeros.
+    if (kHolder.starts_with(start) || start.find_first_not_of('\0') == std::string::npos) return file;
   }
   fail(ExitCode::usage, in_quotes(path.native()),
        " is not the lock of a run, and a run would replace it: move it away, or give another --output");
@@ -46,39 +50,41 @@ RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
     : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out)) {}
 
 RunLock::~RunLock() {
+  holder_.reset();
   if (made_.empty() || !in_place()) return;
-  files_.unlink(out_ / kLockName);
+  uninterrupted([&] { return files_.unlink(out_ / kLockName); });
   for (const Path& folder : made_)
-    if (files_.rmdir(folder) != 0) return;
+    if (uninterrupted([&] { return files_.rmdir(folder); }) != 0) return;
 }
 
-RunLock::RunLock(FileSystem& files, const Path& out) : RunLock(files, out, missing_folders(out)) {
-  int result;
-  do {
-    result = flock(file_.fd(), LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  if (result != 0 && errno == EWOULDBLOCK) {
-    keep();  // it is the other's
-    char text[300] = {};
-    const ssize_t n = pread(file_.fd(), text, sizeof text - 1, 0);
-    std::string holder(text, n > 0 ? static_cast<size_t>(n) : 0);
-    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
-    fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
-         holder.empty() ? "another run" : in_quotes(holder), ": wait for it, stop it or give another --output");
-  }
-  if (result != 0) {
-    warning_ = str("output folder ", in_quotes(out.native()), " cannot be locked (", std::strerror(errno),
-                   "): make sure that no second run uses it");
+RunLock::RunLock(FileSystem& files, const Path& out, const Say& say, HolderFile::Seconds heartbeat)
+    : RunLock(files, out, missing_folders(out)) {
+  if (uninterrupted([&] { return files_.lock(file_.fd()); }) != 0) {
+    const int error = errno;
+    if (error == EWOULDBLOCK) {
+      keep();  // it is the other's
+      const std::string holder = start_of(file_, kLongestHolder);
+      fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
+           holder.empty() ? "another run" : in_quotes(holder.substr(0, holder.find('\n'))),
+           ": wait for it, stop it or give another --output");
+    }
+    if (error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
+    say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error), "): ", kHolderName,
+            " keeps other runs out instead"));
+    std::vector<Path> made = std::exchange(made_, {});  // in case they are another's
+    holder_.emplace(files_, out / kHolderName, heartbeat, say);
+    made_ = std::move(made);
   }
   file_.truncate(0);
-  file_.write(str(kHolder, getpid(), " on host ", host_name(), "\n"));
+  file_.write(lock_holder() + "\n");
 }
 
 bool RunLock::in_place() const {
   struct stat held {
   }, there{};
-  return fstat(file_.fd(), &held) == 0 && lstat((out_ / kLockName).c_str(), &there) == 0 &&
-         held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  return fstat(file_.fd(), &held) == 0 &&
+         uninterrupted([&] { return files_.entry_status(out_ / kLockName, there); }) == 0 &&
+         held.st_dev == there.st_dev && held.st_ino == there.st_ino && (!holder_ || holder_->in_place());
 }
 
 }  // namespace ct

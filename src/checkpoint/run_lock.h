@@ -1,30 +1,40 @@
 // One run per folder at a time.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
+#include "checkpoint/holder_file.h"
 
 namespace ct {
 
 inline constexpr std::string_view kLockName = ".lock";
+/// The file that takes the place of locks where a file system has none.
+inline constexpr std::string_view kHolderName = ".lock-holder";
+inline bool is_lock_name(std::string_view name) { return name == kLockName || name == kHolderName; }
 
-/// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies in any way. A file of that
-/// name that no run wrote is refused.
+/// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies in any way. Where the file
+/// system has no locks, which is said, OUT/.lock-holder keeps other runs out (checkpoint/holder_file.h). A file .lock
+/// that no run wrote is refused.
 class RunLock {
  public:
+  using Say = HolderFile::Say;
+  static constexpr HolderFile::Seconds kHeartbeat{30};
+
   /// Creates OUT. If another process holds the lock: Error(ExitCode::usage) with its pid and host. `files` must outlive
   /// the lock.
-  RunLock(FileSystem& files, const Path& out);
+  RunLock(
+      FileSystem& files, const Path& out, const Say& say = [](const std::string&) {},
+      HolderFile::Seconds heartbeat = kHeartbeat);
   /// Unless keep() was called, removes the folders that were created for OUT if they are otherwise empty, so a refused
   /// run leaves no folder.
   ~RunLock();
   void keep() { made_.clear(); }
   /// Is the held file still OUT/.lock? Otherwise another run could start there.
   bool in_place() const;
-  /// A warning if the file system has no locks, so that a second run is not refused; otherwise empty.
-  const std::string& warning() const { return warning_; }
 
  private:
   RunLock(FileSystem& files, const Path& out, std::vector<Path> made);
@@ -33,7 +43,7 @@ class RunLock {
   Path out_;
   std::vector<Path> made_;  // the deepest first
   File file_;
-  std::string warning_;
+  std::optional<HolderFile> holder_;
 };
 
 }  // namespace ct

@@ -172,16 +172,25 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
         }
         return MappedFile(path, links);
       }()) {
+  try {
+    parse(check);
+  } catch (const Error&) {
+    file_.require_whole(ExitCode::io);  // what is wrong with zeros is the disk
+    throw;
+  }
+}
+
+void SafetensorsFile::parse(Check check) {
   const auto all = file_.bytes();
   if (is_torch_archive(all)) {
-    for (TensorView& tensor : tensors_of_torch_archive(all, path, copies_))
+    for (TensorView& tensor : tensors_of_torch_archive(all, path_, copies_))
       tensors_.push_back({std::move(tensor), std::nullopt});
     return;
   }
   uint64_t size = 0;
   const auto not_safetensors = [&](const auto&... why) {
-    if (const std::string format = foreign_format(all, path); !format.empty()) refuse(path, "it is ", format);
-    refuse(path, why..., kDamaged);
+    if (const std::string format = foreign_format(all, path_); !format.empty()) refuse(path_, "it is ", format);
+    refuse(path_, why..., kDamaged);
   };
   if (all.size() < sizeof size) not_safetensors("it has only ", all.size(), " bytes");
   std::memcpy(&size, all.data(), sizeof size);
@@ -191,16 +200,16 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
   const std::string_view header(reinterpret_cast<const char*>(all.data() + sizeof size), size);
   if (!header.starts_with('{')) not_safetensors("its header does not begin with '{'");
   checksums_ = is_sealed(header, kHeaderOpening, crc_of_size(size));
-  const Json json = parse_strict_json(header, in_quotes(path.native()) + ": its header");
+  const Json json = parse_strict_json(header, in_quotes(path_.native()) + ": its header");
 
   if (json.contains("__metadata__")) {
     const Json& notes = json["__metadata__"];
-    if (!notes.is_object()) refuse(path, "its __metadata__ is not an object", kDamaged);
+    if (!notes.is_object()) refuse(path_, "its __metadata__ is not an object", kDamaged);
     for (const auto& [key, value] : notes.items()) {
-      if (!value.is_string()) refuse(path, "its __metadata__ entry ", in_quotes(key), " is not text", kDamaged);
+      if (!value.is_string()) refuse(path_, "its __metadata__ entry ", in_quotes(key), " is not text", kDamaged);
       if (is_checksum_key(key)) {
         // Keys of ours without a seal that holds: the header is not what was written.
-        if (!checksums_) refuse(path, "its header has a wrong checksum", kDamaged);
+        if (!checksums_) refuse(path_, "its header has a wrong checksum", kDamaged);
       } else {
         metadata_[key] = value.get<std::string>();
       }
@@ -209,14 +218,14 @@ SafetensorsFile::SafetensorsFile(const Path& path, Check check, MappedFile::Link
   const auto payload = all.subspan(sizeof size + size);
   for (const auto& [name, entry] : json.items()) {  // sorted bytewise by name
     if (name == "__metadata__") continue;
-    tensors_.push_back(parse_tensor(path, name, entry, payload));
+    tensors_.push_back(parse_tensor(path_, name, entry, payload));
     if (!checksums_) continue;
     const Json& notes = json["__metadata__"];
     const auto it = notes.find(std::string(kTensorKey) + name);
     if (it != notes.end()) tensors_.back().crc = parse_crc(it->get_ref<const std::string&>());
-    if (!tensors_.back().crc) refuse(path, "tensor ", in_quotes(name), " lacks its checksum", kDamaged);
+    if (!tensors_.back().crc) refuse(path_, "tensor ", in_quotes(name), " lacks its checksum", kDamaged);
   }
-  check_layout(path, tensors_, payload);
+  check_layout(path_, tensors_, payload);
   if (check == Check::header) return;
   const auto damaged = damaged_tensors();
   if (!damaged.empty()) fail(ExitCode::checkpoint, damaged.front(), ": use another copy of the file");

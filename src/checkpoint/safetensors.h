@@ -10,7 +10,8 @@
 //
 // SafetensorsFile also reads files of torch.save() (torch/archive.h), as a file without metadata.
 //
-// A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor.
+// A damaged or foreign file is Error(ExitCode::checkpoint) with the file and, if possible, the tensor; one that cannot
+// be read, Error(ExitCode::io).
 #pragma once
 
 #include <functional>
@@ -93,6 +94,8 @@ class SafetensorsFile {
   void let_go(std::span<const std::byte> part) const;
 
  private:
+  void parse(Check check);
+
   Path path_;
   MappedFile file_;
   Metadata metadata_;

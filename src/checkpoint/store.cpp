@@ -196,11 +196,12 @@ std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   return removed;
 }
 
-/// Removes a checkpoint, out of sight in one step, so that a kill halfway leaves no damaged one.
+/// Removes a checkpoint, out of sight in one step, so that a kill or a power failure halfway leaves no damaged one.
 void Store::remove_checkpoint(int64_t step) {
   const Path trash = scratch(kTrash, step);
   remove_step_folder(trash);
   rename_file(files_, path_of(step), trash);
+  sync_folder(files_, folder_);
   remove_step_folder(trash);
 }
 

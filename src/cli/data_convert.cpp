@@ -57,7 +57,10 @@ void require_replaceable(const Path& out, bool force) {
   if (kind == PathKind::nothing) return;
   if (kind != PathKind::file)
     fail(ExitCode::usage, in_quotes(out.native()), ": not a file, so it cannot be replaced: give another --out");
-  if (!is_packed(MappedFile(out).bytes()))
+  const MappedFile there(out);
+  const bool packed = is_packed(there.bytes());
+  there.require_whole(ExitCode::io);
+  if (!packed)
     fail(ExitCode::usage, in_quotes(out.native()),
          ": not a packed file, and only packed files are replaced: give another --out, or remove the file first");
   if (!force) fail(ExitCode::usage, in_quotes(out.native()), " exists already: give --force to replace it");

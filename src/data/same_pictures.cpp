@@ -25,11 +25,12 @@ using Trace = std::pair<uint32_t, uint32_t>;
 std::optional<Trace> trace_of(const ImageFolderSet& set, uint32_t image) {
   constexpr size_t kBytes = 4096;
   const uint32_t size = set.listing().bytes(image);
-  const int fd = open(set.path(image).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  FileSystem files;
+  const int fd = uninterrupted([&] { return files.open(set.path(image), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); });
   if (fd < 0) return std::nullopt;  // reading it will say why
   std::array<std::byte, kBytes> middle;
-  const ssize_t n = pread(fd, middle.data(), kBytes, size > kBytes ? (size - kBytes) / 2 : 0);
-  close(fd);
+  const ssize_t n = uninterrupted([&] { return files.read_at(fd, middle, size > kBytes ? (size - kBytes) / 2 : 0); });
+  files.close(fd);
   if (n <= 0) return std::nullopt;
   return Trace{size, crc32c(std::span(middle).first(static_cast<size_t>(n)))};
 }

@@ -42,6 +42,10 @@ class CsvLog : public RunListener {
     if (has_loss_scale_) show(kLossScale, samples, now.loss_scale.scale);
   }
 
+  void sync() override {
+    attempt([this] { series_->sync(); });
+  }
+
   void show_window(const StepWindow& window) override {
     if (!window.breakdown) return;
     const DeepSpeedTimes times(window.breakdown->phases);
@@ -55,9 +59,14 @@ class CsvLog : public RunListener {
 
  private:
   void show(std::string_view tag, int64_t x, double value) {
+    attempt([&] { series_->write(tag, x, value); });
+  }
+
+  template <class Work>
+  void attempt(const Work& work) {
     if (!series_) return;
     try {
-      series_->write(tag, x, value);
+      work();
     } catch (const Error& e) {
       give_up(e);
     }

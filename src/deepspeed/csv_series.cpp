@@ -68,14 +68,20 @@ void CsvSeries::write(std::string_view tag, int64_t x, double value) {
   at->second.append(str(x, ",", python_number(value), "\r"));
 }
 
+void CsvSeries::sync() {
+  for (auto& [tag, file] : open_) file.sync();
+}
+
 bool is_csv_series(const Path& path) {
   if (kind_of(path) != PathKind::file) return false;
   const MappedFile file(path);
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view text = file.text();
   if (text.empty()) return true;
   constexpr std::string_view kBegin = "step,";
   const size_t end = text.find(kEnd);
-  if (!text.starts_with(kBegin) || end == std::string_view::npos) return false;
+  const bool begins = text.starts_with(kBegin) && end != std::string_view::npos;
+  file.require_whole(ExitCode::io);
+  if (!begins) return false;
   const std::string_view column = text.substr(kBegin.size(), end - kBegin.size());
   return path.filename().native() == file_name(column) || path.filename().native().ends_with("_" + file_name(column));
 }

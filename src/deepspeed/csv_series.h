@@ -24,6 +24,8 @@ class CsvSeries {
   CsvSeries(FileSystem& files, Path folder, std::optional<Keep> keep);
   /// Appends a row. Throws Error(io), also if the file is not such a CSV file.
   void write(std::string_view tag, int64_t x, double value);
+  /// Returns once all rows are on the disk.
+  void sync();
 
  private:
   LineFile open(std::string_view tag);

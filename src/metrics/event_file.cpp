@@ -110,7 +110,9 @@ File create(FileSystem& files, const Path& folder) {
     if (name.starts_with(kPrefix))
       if (std::from_chars(&name[kPrefix.size()], &name[name.size()], other).ec == std::errc())
         seconds = std::max(seconds, other + 1);
-  return {files, folder / str(kPrefix, seconds, ".", host_name(), ".", getpid()), O_WRONLY | O_CREAT | O_EXCL};
+  File file(files, folder / str(kPrefix, seconds, ".", host_name(), ".", getpid()), O_WRONLY | O_CREAT | O_EXCL);
+  sync_folder(files, folder);
+  return file;
 }
 
 }  // namespace
@@ -118,9 +120,11 @@ File create(FileSystem& files, const Path& folder) {
 std::string writer_of_events(const Path& path) {
   if (!path.filename().native().starts_with(kPrefix) || kind_of_entry(path) != PathKind::file) return "";
   const MappedFile file(path);
-  string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  string_view text = file.text();
   const string_view first = take_event(text).value_or("");
-  return inside(first, 3) == kVersion ? std::string(inside(inside(first, 10), 1)) : "";
+  const std::string writer(inside(first, 3) == kVersion ? inside(inside(first, 10), 1) : "");
+  file.require_whole(ExitCode::io);
+  return writer;
 }
 
 EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, int64_t x, const Keep& keep)
@@ -147,7 +151,7 @@ EventFile::EventFile(FileSystem& files, const Path& folder, string_view writer, 
     }
     if (kept != old || !shows) changed.emplace_back(path, shows ? kept : "");
   }
-  if (!changed.empty()) file_.sync(), sync_folder(files, folder);  // what has moved must not be lost by a crash
+  if (!changed.empty()) sync();  // what has moved must not be lost by a crash
   for (const auto& [path, text] : changed)
     text.empty() ? remove_file(files, path) : write_file_atomic(files, path, text);
 }

@@ -34,6 +34,8 @@ class EventFile {
   EventFile(FileSystem& files, const Path& folder, std::string_view writer, int64_t x, const Keep& keep);
   /// Writes an event with these values at `x`.
   void write(int64_t x, const std::vector<SummaryValue>& values);
+  /// Returns once all events are on the disk.
+  void sync() { file_.sync(); }
 
  private:
   File file_;

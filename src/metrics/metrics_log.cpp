@@ -60,14 +60,19 @@ void MetricsLog::write(const Json& record) {
   jsonl_.waiting.push_back(record.dump());
   if (auto line = csv_line(record)) csv_.waiting.push_back(*std::move(line));
   try {
-    flush();
+    write_waiting();
   } catch (const Error& e) {
     if (e.code() != ExitCode::io) throw;
     problem_ = e.what();
   }
 }
 
-void MetricsLog::flush() {
+void MetricsLog::sync() {
+  write_waiting();
+  for (Lines* lines : {&jsonl_, &csv_}) lines->file.sync();
+}
+
+void MetricsLog::write_waiting() {
   for (Lines* lines : {&jsonl_, &csv_}) {
     for (; !lines->waiting.empty(); lines->waiting.pop_front()) lines->file.append(lines->waiting.front());
   }

@@ -18,8 +18,8 @@ class MetricsLog {
   /// Appends a record ({"event": ..., ...}) to metrics.jsonl and, if it has scalars, to metrics.csv. Lines that cannot
   /// be written stay in memory until the next write; problem() returns the reason.
   void write(const Json& record);
-  /// Writes waiting lines, or throws Error(io).
-  void flush();
+  /// Returns once all lines are on the disk, or throws Error(io).
+  void sync();
   /// The reason why lines wait; empty: none waits.
   const std::string& problem() const { return problem_; }
 
@@ -28,6 +28,8 @@ class MetricsLog {
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:
+  void write_waiting();
+
   struct Lines {
     LineFile file;
     std::deque<std::string> waiting;

@@ -90,10 +90,19 @@ void EventLog::show_evaluation(const Evaluation& first, const Evaluation& test, 
   show(epoch_of(state), values);
 }
 
+void EventLog::sync() {
+  attempt([this] { file_->sync(); });
+}
+
 void EventLog::show(int64_t x, const std::vector<SummaryValue>& values) {
+  attempt([&] { file_->write(x, values); });
+}
+
+template <class Work>
+void EventLog::attempt(const Work& work) {
   if (!file_) return;
   try {
-    file_->write(x, values);
+    work();
   } catch (const Error& e) {
     give_up(e);
   }

@@ -17,10 +17,13 @@ class EventLog : public RunListener {
   void show_epoch(double loss) override;
   /// Examples are shown if `ends_epoch`.
   void show_evaluation(const Evaluation& first, const Evaluation& test, bool ends_epoch) override;
+  void sync() override;
   int64_t examples() const override { return file_ ? 2 : 0; }
 
  private:
   void show(int64_t x, const std::vector<SummaryValue>& values);
+  template <class Work>
+  void attempt(const Work& work);
   void give_up(const Error& error);
 
   const RunContext& run_;

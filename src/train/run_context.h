@@ -20,6 +20,12 @@ struct RunContext {
   TrainingClock& clock;
   RunLog& log;
   const std::vector<std::unique_ptr<RunListener>>& listeners;
+
+  /// Returns once records and curves are on the disk. Throws Error(io) for records only.
+  void sync() const {
+    for (const auto& listener : listeners) listener->sync();
+    log.sync();  // last: after the record of its end a run shows nothing again
+  }
 };
 
 }  // namespace ct

@@ -44,6 +44,9 @@ class RunListener {
   virtual void show_evaluating(const std::string& /*split*/, int64_t /*images*/, int64_t /*of*/) {}
   /// An evaluation. `first` is the held-out split if there is one, otherwise test.
   virtual void show_evaluation(const Evaluation& /*first*/, const Evaluation& /*test*/, bool /*ends_epoch*/) {}
+  /// Called before a checkpoint and at the end: what was shown must be on the disk, because a run that goes on from
+  /// there does not show it again.
+  virtual void sync() {}
   /// The number of images that `first` should have as examples.
   virtual int64_t examples() const { return 0; }
   /// Do its lines replace the program's lines of epochs, steps and the loss scale?

@@ -23,9 +23,9 @@ class RunLog {
     if (was_well && !metrics_->problem().empty())
       warn("records wait in memory until they can be written: " + metrics_->problem());
   }
-  /// Error(io) if records still wait for the disk.
-  void flush() {
-    if (metrics_) metrics_->flush();
+  /// Returns once all records are on the disk, or throws Error(io).
+  void sync() {
+    if (metrics_) metrics_->sync();
   }
 
   Console& console() { return console_; }

@@ -116,7 +116,7 @@ ExitCode Trainer::stop() {
     saver_->complete(MustSucceed::yes);
     diagnostics_->end();
     summary_->record_end(RunFolder::kStopped, Json::object());
-    log_.flush();
+    run_.sync();
   }
   log_.note(str("stopped on request after step ", state_.step,
                 "; the checkpoint is good: run the same command again to continue"));
@@ -130,7 +130,7 @@ ExitCode Trainer::end_program() {
   save(MustSucceed::yes);
   saver_->complete(MustSucceed::yes);
   diagnostics_->end();
-  log_.flush();
+  run_.sync();
   return ExitCode::done;
 }
 
@@ -164,7 +164,7 @@ bool Trainer::finish() {
   result["weights_sha256"] = hash;
   if (!average.empty()) result["ema_sha256"] = average;
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
-  log_.flush();
+  run_.sync();
   summary_->print_end(hash, result, folder_->path(), *final_result_);
   return true;
 }

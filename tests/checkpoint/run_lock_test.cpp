@@ -4,9 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/error.h"
+#include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/samples.h"
 
@@ -18,8 +22,7 @@ TEST(RunLock, ASecondRunGetsPidAndHost) {
   FileSystem files;
   const Path out = folder / "runs" / "cnn";
   {
-    RunLock lock(files, out);
-    EXPECT_EQ(lock.warning(), "");
+    RunLock lock(files, out, [](const std::string& line) { ADD_FAILURE() << line; });
     const std::string message = error_of(ExitCode::usage, [&] { RunLock second(files, out); });
     EXPECT_NE(message.find("pid " + std::to_string(getpid())), std::string::npos) << message;
     char host[256] = {};
@@ -49,6 +52,105 @@ TEST(RunLock, ReleasedByDeath) {
   EXPECT_NO_THROW(RunLock(files, folder.path()));
   close(ready[0]);
   close(ready[1]);
+}
+
+/// File systems whose locks do not work, each in its own way.
+class WithoutLocks : public testing::TestWithParam<Fault> {
+ protected:
+  static constexpr HolderFile::Seconds kHeartbeat{0.1};
+
+  RunLock take() {
+    return {files_, out_, [this](const std::string& line) { said_.push_back(line); }, kHeartbeat};
+  }
+  std::string refusal() {
+    return error_of(ExitCode::usage, [&] { take(); });
+  }
+  void leave(const std::string& text) { spill(holder_, text); }
+
+  TemporaryFolder folder_, backups_;
+  FaultyFileSystem files_{GetParam(), 0, backups_.path()};
+  const Path out_ = folder_ / "runs" / "cnn", holder_ = out_ / kHolderName;
+  std::vector<std::string> said_;
+};
+
+TEST_P(WithoutLocks, AFileKeepsOthersOut) {
+  {
+    RunLock lock = take();
+    lock.keep();
+    ASSERT_EQ(said_.size(), 1u);
+    EXPECT_NE(said_[0].find(".lock-holder keeps other runs out"), std::string::npos) << said_[0];
+    EXPECT_TRUE(lock.in_place());
+    const std::string message = refusal();
+    EXPECT_NE(message.find(lock_holder()), std::string::npos) << message;
+    EXPECT_NE(message.find("remove '" + holder_.native()), std::string::npos) << message;
+    const std::string first = read_file(holder_);
+    std::this_thread::sleep_for(kHeartbeat);
+    EXPECT_NE(read_file(holder_), first) << "no heartbeat";
+    std::filesystem::remove(holder_);
+    EXPECT_FALSE(lock.in_place());
+  }
+  EXPECT_EQ(list_folder(out_), std::vector<std::string>{".lock"});
+}
+
+TEST_P(WithoutLocks, ARefusedRunLeavesNoFolder) {
+  take();
+  EXPECT_EQ(list_folder(folder_.path()), std::vector<std::string>{});
+}
+
+TEST_P(WithoutLocks, ThatOfADeadProcessIsTakenOverAtOnce) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  make_folders(files_, out_);
+  std::string text = lock_holder();
+  text.replace(4, text.find(' ', 4) - 4, std::to_string(child));
+  leave(text + ", heartbeat 7\n");
+  const auto begin = std::chrono::steady_clock::now();
+  take();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kHeartbeat);
+  EXPECT_EQ(said_.size(), 1u);
+}
+
+TEST_P(WithoutLocks, ThatOfAnotherHostIsTakenOverWithoutASignOfLife) {
+  make_folders(files_, out_);
+  for (const char* text : {"pid 1 on host elsewhere, heartbeat 7\n", ""}) {  // empty: a crash in its first moment
+    leave(text);
+    const auto begin = std::chrono::steady_clock::now();
+    RunLock lock = take();
+    lock.keep();
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 2 * kHeartbeat);
+    EXPECT_NE(said_.back().find("waiting up to 0.2 s"), std::string::npos) << said_.back();
+  }
+}
+
+TEST_P(WithoutLocks, ThatOfALivingProcessOfAnotherHostIsRefused) {
+  make_folders(files_, out_);
+  leave("pid 1 on host elsewhere, heartbeat 7\n");
+  std::thread other([&] {
+    std::this_thread::sleep_for(kHeartbeat);
+    leave("pid 1 on host elsewhere, heartbeat 8\n");
+  });
+  const std::string message = refusal();
+  other.join();
+  EXPECT_NE(message.find("'pid 1 on host elsewhere'"), std::string::npos) << message;
+  EXPECT_EQ(read_file(holder_), "pid 1 on host elsewhere, heartbeat 8\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WithoutLocks,
+                         testing::Values(Fault::no_lock, Fault::no_lock_service, Fault::no_lock_call));
+
+TEST(RunLock, ALockThatFailsIsNamed) {
+  TemporaryFolder folder, backups;
+  for (int at = 0; at < 40; ++at) {
+    FaultyFileSystem failing(Fault::estale, at, backups.path());
+    try {
+      RunLock lock(failing, folder / "run");
+      lock.keep();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ExitCode::io) << e.what();
+      EXPECT_NE(std::string(e.what()).find(folder.path().native()), std::string::npos) << e.what();
+    }
+  }
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST_F(Safetensors, EveryDamagedElementIsFoundAndNamed) {
   std::memcpy(&size, text.data(), 8);
   const SafetensorsFile whole(path_);
   std::mt19937 random(3);
-  for (int n = 0; n < 4000; ++n) {
+  for (int n = 0; n < 10000; ++n) {
     const size_t i = 8 + size + random() % (text.size() - 8 - size);
     std::string bad = text;
     bad[i] = static_cast<char>(bad[i] ^ 1 << random() % 8);

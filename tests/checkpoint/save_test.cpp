@@ -207,7 +207,7 @@ TEST_P(SaveFaults, FailOnAllRanksOrNone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SaveFaults,
-                         testing::Combine(testing::Values(Fault::eio, Fault::enospc, Fault::short_write),
+                         testing::Combine(testing::Values(Fault::eio, Fault::enospc, Fault::estale, Fault::full),
                                           testing::Values(0, 2)));
 
 TEST_F(SaveTest, AFailedSaveLeavesNothingBehind) {

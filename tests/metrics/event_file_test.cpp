@@ -170,8 +170,8 @@ TEST_F(Events, SurviveADiskThatFails) {
   };
   const int operations = go_back(Fault::none, -1);
   ASSERT_GT(operations, 5);
-  for (const Fault fault : {Fault::crash, Fault::crash_and_lose, Fault::eio, Fault::enospc, Fault::short_write}) {
-    for (int at = 0; at < operations * (fault == Fault::crash_and_lose ? 8 : 1); ++at) {
+  for (const Fault fault : {Fault::crash, Fault::power_loss, Fault::eio, Fault::enospc, Fault::full}) {
+    for (int at = 0; at < operations * (fault == Fault::power_loss ? 8 : 1); ++at) {
       go_back(fault, at % operations, static_cast<uint32_t>(at / operations));
       begin(6);
       size_t early_ones = 0, late_ones = 0;

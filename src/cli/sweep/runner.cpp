@@ -80,8 +80,7 @@ SweepRunner::SweepRunner(Options options, std::vector<SweepOutcome> runs, Consol
 }
 
 ExitCode SweepRunner::run() {
-  RunLock lock(files_, options_.out);
-  if (!lock.warning().empty()) console_.note("warning: " + lock.warning());
+  RunLock lock(files_, options_.out, [this](const std::string& line) { console_.note("warning: " + line); });
   require_own_sweep_files(options_.out);
   lock.keep();
   require_same_settings();

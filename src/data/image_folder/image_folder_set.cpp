@@ -20,14 +20,15 @@ namespace {
 /// A file open for reading; a pipe or device in its place does not make the program wait.
 class Reading {
  public:
-  explicit Reading(const fs::path& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  explicit Reading(const fs::path& path)
+      : fd_(uninterrupted([&] { return files_.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); })) {
     if (fd_ >= 0) return;
     if (errno == ENOENT) fail(ExitCode::data, "no longer exists");
     if (errno == EMFILE || errno == ENFILE)
       fail(ExitCode::io, path.string(), ": too many open files; raise the limit (ulimit -n)");
     fail(ExitCode::data, "it cannot be opened: ", std::strerror(errno));
   }
-  ~Reading() { close(fd_); }
+  ~Reading() { files_.close(fd_); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
@@ -38,11 +39,10 @@ class Reading {
   }
 
   /// As many as `to` holds, or those that there are.
-  size_t read(std::span<std::byte> to) const {
+  size_t read(std::span<std::byte> to) {
     size_t done = 0;
     while (done < to.size()) {
-      const ssize_t n = ::read(fd_, to.data() + done, to.size() - done);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = uninterrupted([&] { return files_.read(fd_, to.subspan(done)); });
       if (n < 0) fail(ExitCode::data, "it cannot be read: ", std::strerror(errno));
       if (n == 0) break;
       done += static_cast<size_t>(n);
@@ -51,6 +51,7 @@ class Reading {
   }
 
  private:
+  FileSystem files_;
   int fd_;
 };
 
@@ -89,7 +90,7 @@ std::span<const std::byte> ImageFolderSet::bytes(int64_t i, std::vector<std::byt
   const int64_t before = listing_.bytes(i);
   if (const std::string problem = before == 0 ? problem_of_file(path(i)) : ""; !problem.empty())
     fail(ExitCode::data, problem);
-  const Reading file(path(i));
+  Reading file(path(i));
   const int64_t now = file.bytes();
   if (now != before)
     fail(ExitCode::data, "changed during the run: ", now < 0 ? "no longer a file" : str(now, " bytes"), ", it had ",

@@ -1,7 +1,6 @@
 #include "data/packed/pack.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -136,7 +135,7 @@ class Packer {
 class OnlyWriter {
  public:
   OnlyWriter(FileSystem& files, const fs::path& folder) : folder_(files, folder, O_RDONLY | O_DIRECTORY) {
-    if (flock(folder_.fd(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    if (uninterrupted([&] { return files.lock(folder_.fd()); }) != 0 && errno == EWOULDBLOCK)
       fail(ExitCode::usage, folder.string(), ": another data convert is writing into it; wait until it has ended");
   }
 

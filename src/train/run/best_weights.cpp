@@ -61,6 +61,10 @@ BestEvaluation BestWeights::look_after(const RunState& state) {
   const auto now = stamp();
   if (!now || now != seen_) {
     const std::vector<Candidate> expected = {candidate(best(), state.best_step)};
+    if (expected.front().unreadable) {
+      warn_(expected.front().problem);
+      return {state.best_step, state.best_value};
+    }
     if (!expected.front().problem.empty()) {
       const auto chosen = choose(expected, all_saved(out_ / kCheckpointFolder), state);
       warn_of(expected, chosen, state);
@@ -98,6 +102,7 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
       found.problem = str(in_quotes(path.native()), " is of step ", found.step);
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;
+    found.unreadable = e.code() == ExitCode::io;
     found.problem = e.what();
   }
   return found;
@@ -153,7 +158,7 @@ BestEvaluation BestWeights::put_in_place(const std::optional<Candidate>& chosen,
 
 std::optional<BestWeights::Stamp> BestWeights::stamp() const {
   struct stat info {};
-  if (stat(best().c_str(), &info) != 0) return std::nullopt;
+  if (uninterrupted([&] { return files_.status(best(), info); }) != 0) return std::nullopt;
   return Stamp{static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino), info.st_size, info.st_mtim.tv_sec,
                info.st_mtim.tv_nsec};
 }

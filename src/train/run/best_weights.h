@@ -36,7 +36,8 @@ class BestWeights {
   /// weights are lost, the best of the remaining ones replace them; step -1: none remain, and the next evaluation is
   /// the best.
   BestEvaluation return_to(const Path& checkpoint, const RunState& state);
-  /// Does the same as return_to() during training, if best.bin was removed or changed since the last check.
+  /// Does the same as return_to() during training, if best.bin was removed or changed since the last check. If the disk
+  /// fails to read it, a warning says so, and the next call looks again.
   BestEvaluation look_after(const RunState& state);
   /// What is wrong with best.bin, which should have the weights of one of these two steps; empty: nothing.
   std::string problem_unless_of(int64_t step, int64_t or_step) const;
@@ -46,6 +47,7 @@ class BestWeights {
     Path path;
     std::string problem;          // the reason why it is not the expected file; empty: it is
     int64_t step = -1;            // -1: the file is not complete
+    bool unreadable = false;      // the disk fails: nothing is known of the file
     std::optional<double> value;  // if this run's train.best selected it
   };
   /// Device, inode, size and time of change, which identify an unchanged file without reading it.

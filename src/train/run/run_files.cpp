@@ -22,10 +22,6 @@ constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile,      kB
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
 constexpr uint64_t kLongestHead = 65536;
 
-std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
 bool is_sealed_config(std::string_view text) {
   const size_t seal = text.rfind(kSeal);
   return seal != std::string_view::npos &&
@@ -59,7 +55,17 @@ bool is_token(std::string_view text) { return text.find_first_not_of("0123456789
 
 bool is_sample_grid(std::string_view png) { return is_png_by(png, kProgramName); }
 
-bool is_metrics_table(std::string_view text) { return text.starts_with("event,step,"); }
+/// Does a text begin so, or is it a piece of this beginning, of which a power failure has left no more?
+bool begins_with(std::string_view text, std::string_view beginning) {
+  return text.starts_with(beginning.substr(0, text.size()));
+}
+
+bool is_metrics_table(std::string_view text) { return begins_with(text, "event,step,"); }
+
+/// A first record that a power failure has cut off is one, too.
+bool is_metrics_file(std::string_view text) {
+  return has_records(text) || (text.find('\n') == text.npos && begins_with(text, R"({"event":"start","step":)"));
+}
 
 /// An empty file holds nothing that could be lost.
 bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
@@ -67,7 +73,9 @@ bool is_own(const Path& path, bool (*accepts)(std::string_view)) {
   if (kind == PathKind::nothing) return true;
   if (kind != PathKind::file) return false;
   const MappedFile file(path);
-  return file.bytes().empty() || accepts(text_of(file));
+  const bool is_own = file.bytes().empty() || accepts(file.text());
+  file.require_whole(ExitCode::io);
+  return is_own;
 }
 
 bool is_latest(std::string_view text) { return text.ends_with('\n') && step_of(text.substr(0, text.size() - 1)); }
@@ -79,7 +87,7 @@ struct RunFile {
 };
 
 std::vector<RunFile> run_files(const Path& out) {
-  std::vector<RunFile> files = {{out / kMetricsFile, has_records},      {out / kMetricsTable, is_metrics_table},
+  std::vector<RunFile> files = {{out / kMetricsFile, is_metrics_file},  {out / kMetricsTable, is_metrics_table},
                                 {out / kConfigFile, is_sealed_config},  {out / kLastFile, has_marks},
                                 {out / kBestFile, has_marks},           {out / kTokenFile, is_token},
                                 {out / kSampleGridFile, is_sample_grid}};
@@ -134,8 +142,12 @@ std::string sealed_config(const std::string& text) { return str(text, kSeal, crc
 
 bool holds_run(const Path& out) {
   FileSystem files;
-  return (is_folder(out / kCheckpointFolder) && !Store(files, out / kCheckpointFolder, {}).list().empty()) ||
-         (kind_of(out / kMetricsFile) == PathKind::file && has_records(text_of(MappedFile(out / kMetricsFile))));
+  if (is_folder(out / kCheckpointFolder) && !Store(files, out / kCheckpointFolder, {}).list().empty()) return true;
+  if (kind_of(out / kMetricsFile) != PathKind::file) return false;
+  const MappedFile metrics(out / kMetricsFile);
+  const bool holds = has_records(metrics.text());
+  metrics.require_whole(ExitCode::io);
+  return holds;
 }
 
 void require_own_files(const Path& out) {
@@ -168,7 +180,7 @@ void reset_run(FileSystem& files, const Path& out) {
   const Path ckpt = out / kCheckpointFolder;
   const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
   const auto ours = [](const std::string& name) { return step_of(name) || is_scratch_name(name); };
-  if (std::all_of(names.begin(), names.end(), [](const std::string& n) { return n == kLockName; })) return;
+  if (std::all_of(names.begin(), names.end(), is_lock_name)) return;
   if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), ours)) {
     fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");

@@ -96,10 +96,11 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
     : out_(config.output),
-      lock_(files_, without_foreign_files(out_)),
+      lock_(
+          files_, without_foreign_files(out_), [&](const std::string& line) { console.note("warning: " + line); },
+          HolderFile::Seconds(config.communication.supervision.heartbeat_s)),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
-  if (!lock_.warning().empty()) console.note("warning: " + lock_.warning());
   const Path folder = out_ / kCheckpointFolder;
   store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
   store_->recover();
@@ -257,7 +258,7 @@ void require_shared_folder(Communicator& comm, const Path& out) {
     unseen = error;
   }
   // All have looked.
-  if (comm.rank() == 0) files.unlink(token);
+  if (comm.rank() == 0) uninterrupted([&] { return files.unlink(token); });
   if (unseen) throw Error(*unseen);
 }
 

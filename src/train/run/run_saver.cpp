@@ -42,7 +42,7 @@ void RunSaver::save(MustSucceed must) {
     try {
       run_on_all_ranks(comm, [&] {
         require_folder();
-        run_.log.flush();  // a checkpoint without its records would lose them
+        run_.sync();  // a checkpoint without its records would lose them
       });
       settle_best([&](BestWeights& weights) { return weights.look_after(run_.state); });
       writer_.begin(run_.state, provenance_, metadata());

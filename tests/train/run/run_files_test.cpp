@@ -63,5 +63,16 @@ TEST(RunFiles, OthersAreNamed) {
   EXPECT_NE(error_of(ExitCode::usage, [&] { require_own_files(folder.path()); }), "");
 }
 
+TEST(RunFiles, WhatAPowerFailureLeavesIsOurs) {
+  const std::string record = R"({"event":"start","step":0,"version":"0.1.0","model":"cnn"})";
+  for (const auto& [name, text] :
+       {std::pair{"metrics.jsonl", record}, {"metrics.csv", std::string("event,step,epoch,split")}})
+    for (size_t bytes = 0; bytes <= text.size(); ++bytes) {
+      TemporaryFolder folder;
+      spill(folder / name, text.substr(0, bytes));
+      EXPECT_NO_THROW(require_own_files(folder.path())) << name << " of " << bytes << " bytes";
+    }
+}
+
 }  // namespace
 }  // namespace ct

@@ -1,0 +1,120 @@
+#include "checkpoint/holder_file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/host.h"
+#include "base/paths.h"
+
+namespace ct {
+namespace {
+
+constexpr std::string_view kBeat = ", heartbeat ";
+constexpr int kBeats = 4;  // in the time of a heartbeat: a slow disk must not make a process seem dead
+
+std::string name_in(const std::string& text) { return text.substr(0, text.find(kBeat)); }
+
+bool is_of_this_host(const std::string& text) { return name_in(text).ends_with(" on host " + host_name()); }
+
+bool is_of_dead_process(const std::string& text) {
+  int pid = 0;
+  return is_of_this_host(text) && std::sscanf(text.c_str(), "pid %d ", &pid) == 1 && ::kill(pid, 0) != 0 &&
+         errno == ESRCH;
+}
+
+}  // namespace
+
+std::string lock_holder() { return str("pid ", getpid(), " on host ", host_name()); }
+
+HolderFile::HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say)
+    : files_(files), path_(path), heartbeat_(heartbeat) {
+  take(say);
+  heart_ = std::thread([this] { beat(); });
+}
+
+HolderFile::~HolderFile() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  wake_.notify_all();
+  heart_.join();
+  if (in_place()) uninterrupted([&] { return files_.unlink(path_); });
+}
+
+bool HolderFile::in_place() const {
+  try {
+    return name_in(text().value_or("")) == lock_holder();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void HolderFile::take(const Say& say) {
+  while (!create()) {
+    const std::optional<std::string> there = text();
+    if (!there) continue;
+    if (!is_of_dead_process(*there)) {
+      const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
+      const bool is_near = is_of_this_host(*there);
+      if (!is_near)
+        say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
+                " s for a sign of life"));
+      if (is_near || gives_a_sign_of_life(*there))
+        fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
+             ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
+    }
+    if (text() == there) remove_file(files_, path_);
+  }
+}
+
+bool HolderFile::create() {
+  const int fd = uninterrupted([&] { return files_.open(path_, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
+  if (fd < 0 && errno == EEXIST) return false;
+  if (fd < 0) fail_io("create", path_, errno);
+  files_.close(fd);
+  write(0);
+  return true;
+}
+
+/// Does it change within twice the heartbeat? A file that is removed meanwhile does not count.
+bool HolderFile::gives_a_sign_of_life(const std::string& before) {
+  const auto end = std::chrono::steady_clock::now() + 2 * heartbeat_;
+  while (std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(heartbeat_ / kBeats);
+    const std::optional<std::string> now = text();
+    if (now != before) return now.has_value();
+  }
+  return false;
+}
+
+/// What the file contains; nothing: it is not there. It is opened anew each time, so that the client of a network file
+/// system asks the server.
+std::optional<std::string> HolderFile::text() const {
+  if (kind_of_entry(path_) == PathKind::nothing) return std::nullopt;
+  return read_file(path_, 1024, MappedFile::Links::refuse);
+}
+
+void HolderFile::write(int64_t beat) {
+  File file(files_, path_, O_WRONLY | O_NOFOLLOW);
+  file.write(str(lock_holder(), kBeat, beat, "\n"));  // never shorter than the one before
+  file.sync();
+  file.close();
+}
+
+void HolderFile::beat() {
+  std::unique_lock lock(mutex_);
+  for (int64_t n = 1; !wake_.wait_for(lock, heartbeat_ / kBeats, [this] { return ends_; }); ++n) {
+    try {
+      if (in_place()) write(n);
+    } catch (const Error&) {  // whoever saves asks in_place()
+    }
+  }
+}
+
+}  // namespace ct

@@ -1,0 +1,53 @@
+// A lock for file systems without flock: a file that only one process can create. It contains pid, host and a
+// heartbeat, a number that grows for as long as the process lives.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/files.h"
+
+namespace ct {
+
+/// The name of this process in locks: "pid 123 on host a".
+std::string lock_holder();
+
+class HolderFile {
+ public:
+  using Seconds = std::chrono::duration<double>;
+  using Say = std::function<void(const std::string&)>;
+
+  /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host after twice
+  /// `heartbeat` without a sign of life, which is said. Any other: Error(ExitCode::usage) with pid, host and remedy.
+  /// `files` must outlive this.
+  HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say);
+  /// Removes the file.
+  ~HolderFile();
+  HolderFile(const HolderFile&) = delete;
+  HolderFile& operator=(const HolderFile&) = delete;
+  /// Is the file still there, and this process's?
+  bool in_place() const;
+
+ private:
+  bool create();
+  void take(const Say& say);
+  bool gives_a_sign_of_life(const std::string& before);
+  std::optional<std::string> text() const;
+  void write(int64_t beat);
+  void beat();
+
+  FileSystem& files_;
+  const Path path_;
+  const Seconds heartbeat_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ends_ = false;
+  std::thread heart_;
+};
+
+}  // namespace ct
