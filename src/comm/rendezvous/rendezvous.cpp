@@ -296,7 +296,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
       problem = text_of(there) + " is answered by another program";
       return {};
     }
-    if (reply->verdict == Reply::refused) throw Error(static_cast<ExitCode>(reply->code), get(reply->text));
+    if (reply->verdict == Reply::refused) throw Error(exit_code_of_peer(reply->code), get(reply->text));
     if (reply->verdict != Reply::another_job) return line;
     problem = text_of(there) + " is rank 0 of another job";
     if (at.ports == 1 && at.addresses.size() == 1)
@@ -325,7 +325,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
   if (!reply)
     fail(ExitCode::peer, me, ": rank 0 at ", text_of(at),
          " was lost before all ranks had connected: start the same command again");
-  if (reply->verdict != Reply::begin) throw RankZeroError(static_cast<ExitCode>(reply->code), get(reply->text));
+  if (reply->verdict != Reply::begin) throw RankZeroError(exit_code_of_peer(reply->code), get(reply->text));
   Star star{std::vector<Connection>(static_cast<size_t>(size)), {"rank 0 at " + text_of(at)}};
   star.to[0] = std::move(line);
   return star;

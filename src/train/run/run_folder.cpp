@@ -38,6 +38,15 @@ const Path& without_foreign_files(const Path& out) {
   return out;
 }
 
+/// The configuration in a checkpoint's state.
+Config config_in(const std::string& text, const Path& state) {
+  try {
+    return load_config_text(text, state.string());
+  } catch (const Error& error) {
+    fail(ExitCode::checkpoint, "its configuration cannot be read: ", error.what(), kTakeAnother);
+  }
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
@@ -84,7 +93,9 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
     identity_.run = checkpoint.manifest.identity.run;
     resumed_ = provenance_from(checkpoint.state);
     resumed_state_ = run_state_from(checkpoint.state);
-    resumed_config_ = load_config_text(resumed_->config, resume_from_.string() + "/state.json");
+    resumed_config_ = config_in(resumed_->config, resume_from_ / kStateFile);
+    if (resumed_state_.step != checkpoint.manifest.step)
+      refuse_part(resume_from_ / kStateFile, str("it is of step ", resumed_state_.step));
     const Config& saved = *resumed_config_;
     Config now = config;
     settle_like(now, saved);
