@@ -39,10 +39,11 @@ std::string wrong_refusal(const Target& target, Input input) {
     target.read(input);
   } catch (const Error& error) {
     const std::string text = error.what();
-    if (std::ranges::count(target.refusals, error.code()) == 0)
+    const bool fails = error.code() > ExitCode::done && static_cast<int>(error.code()) <= 255;
+    if (target.refusals.empty() ? !fails : std::ranges::count(target.refusals, error.code()) == 0)
       return str("exit code ", static_cast<int>(error.code()), ": ", text);
     constexpr size_t kLongest = 4096;  // of a line that somebody is to read
-    if (text.empty() || text.size() > kLongest) return str("a message of ", text.size(), " bytes: ", text);
+    if (text.size() > kLongest) return str("a message of ", text.size(), " bytes: ", text);
   }
   return "";
 }

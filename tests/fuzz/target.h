@@ -19,7 +19,7 @@ inline std::string_view text_of(Input input) { return {reinterpret_cast<const ch
 
 struct Target {
   const char* name;
-  std::vector<ExitCode> refusals;  // of an input that the reader does not accept
+  std::vector<ExitCode> refusals;  // of an input that the reader does not accept; none: any failure, of another process
   void (*read)(Input input);
   uint64_t memory = uint64_t{64} << 20;  // bytes that reading may take beyond the input's own
 };
