@@ -4,10 +4,11 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/install_packages.sh [--all] [--cuda] [--list]
+usage: tools/install_packages.sh [--all] [--cuda] [--fuzz] [--list]
 Installs the Debian or Ubuntu packages of tools/packages.txt, as root or through sudo.
   --all    also the optional packages; their failure is not an error
   --cuda   also the packages that a build with CUDA needs
+  --fuzz   also the packages that tools/fuzz.sh needs
   --list   print the missing packages and change nothing
 HELP
 }
@@ -18,7 +19,7 @@ kinds=(need)
 for argument in "$@"; do
   case $argument in
     --all) all=yes ;;
-    --cuda) kinds+=(cuda) ;;
+    --cuda | --fuzz) kinds+=("${argument#--}") ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown option '$argument'" ;;

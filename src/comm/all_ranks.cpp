@@ -31,7 +31,12 @@ void run_on_all_ranks(Bootstrap& ranks, const std::function<void()>& work) {
   if (mine)
     text = str(static_cast<char>(mine->code()), "rank ", ranks.rank(), " on host ", host_name(), ": ", mine->what());
   for (const std::string& error : ranks.gather(text))
-    if (!error.empty()) throw Error(static_cast<ExitCode>(error[0]), error.substr(1));
+    if (!error.empty()) throw Error(exit_code_of_peer(static_cast<uint8_t>(error[0])), error.substr(1));
+}
+
+ExitCode exit_code_of_peer(int32_t code) {
+  constexpr int32_t kLargest = 255;
+  return code > 0 && code <= kLargest ? static_cast<ExitCode>(code) : ExitCode::peer;
 }
 
 std::string from_rank_0(Bootstrap& ranks, const std::string& text) {

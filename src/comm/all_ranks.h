@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/communicator.h"
 
 namespace ct {
@@ -15,6 +16,10 @@ namespace ct {
 /// Runs `work` on this rank and returns when all ranks have run it. If it throws on any rank, all ranks throw the Error
 /// of the first such rank; with several ranks the message names that rank.
 void run_on_all_ranks(Bootstrap& ranks, const std::function<void()>& work);
+
+/// The exit code of a failure that another process has sent, or ExitCode::peer if it is none: a failed process must not
+/// end like one that succeeded.
+ExitCode exit_code_of_peer(int32_t code);
 
 /// Rank 0's text, on every rank.
 std::string from_rank_0(Bootstrap& ranks, const std::string& text);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -41,14 +42,15 @@ class EnvReader {
       fail(ExitCode::usage, place, ": expects KEY=VALUE, found ", document::quoted(std::string(text)));
     if (find(key)) fail(ExitCode::usage, place, ": ", key, " is given twice; remove one");
     entries_.push_back({std::string(key), value(text.substr(key.size() + 1), place), place});
+    places_.emplace(key, entries_.size() - 1);
   }
 
   std::vector<EnvEntry> entries() && { return std::move(entries_); }
 
  private:
   const std::string* find(std::string_view key) const {
-    const auto found = std::ranges::find_if(entries_, [&](const EnvEntry& e) { return e.key == key; });
-    return found == entries_.end() ? nullptr : &found->value;
+    const auto found = places_.find(key);
+    return found == places_.end() ? nullptr : &entries_[found->second].value;
   }
 
   std::string value(std::string_view text, const std::string& place) const {
@@ -105,6 +107,7 @@ class EnvReader {
 
   std::string file_;
   std::vector<EnvEntry> entries_;
+  std::map<std::string, size_t, std::less<>> places_;  // in entries_, by key
 };
 
 }  // namespace

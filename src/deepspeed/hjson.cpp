@@ -197,12 +197,12 @@ class JsonReader {
   /// A text without quotes, which ends with its line. Nothing where that is a number, true, false or null, or where the
   /// line goes on as JSON does.
   std::optional<std::string> rest_of_line() const {
-    const size_t end = std::min(text_.find('\n', next_), text_.size());
+    // Not to the line's end first: a line may have thousands of values.
+    const size_t end = std::min(text_.find_first_of("\n,:[]{}\"#", next_), text_.size());
+    if (end < text_.size() && text_[end] != '\n') return {};
     std::string line = text_.substr(next_, end - next_);
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
-    if (line.empty() || line.find_first_of(",:[]{}\"#") != line.npos || line.find("//") != line.npos ||
-        line.find("/*") != line.npos)
-      return {};
+    if (line.empty() || line.find("//") != line.npos || line.find("/*") != line.npos) return {};
     if (line == "null" || line == "true" || line == "false" || plain_scalar(line, here()).is_number()) return {};
     return line;
   }

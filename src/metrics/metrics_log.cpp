@@ -39,7 +39,7 @@ std::optional<std::string> csv_line(const Json& record) {
   if (event != "step" && event != "eval") return std::nullopt;
   return joined(kColumns, ",", [&](const char* column) {
     const auto at = record.find(column);
-    if (at == record.end() || at->is_null()) return std::string();
+    if (at == record.end() || at->is_null() || at->is_structured()) return std::string();
     return at->is_string() ? at->get<std::string>() : at->dump();
   });
 }

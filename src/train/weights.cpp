@@ -218,6 +218,7 @@ void read_value(const Json& json, const ConfigKey& key, std::optional<T>* target
 /// Throws what is no Error where that is not what to_json() makes.
 Model model_from(const Json& json) {
   Model model{.name = json.at("name").get<std::string>()};
+  if (std::ranges::count(model_names(), model.name) == 0) throw std::invalid_argument("name");
   for (const ConfigKey& key : model.keys())
     if (const auto value = json.find(key.name); value != json.end())
       std::visit(
@@ -344,18 +345,28 @@ WeightsInfo info_of(const SafetensorsFile& file) {
     const Json normalize = Json::parse(text("normalize"));
     info.mean = normalize.at("mean").get<std::vector<double>>();
     info.std = normalize.at("std").get<std::vector<double>>();
+    const auto finite = [](double value) { return std::isfinite(value); };
+    const auto divides = [](double value) { return std::isfinite(value) && value > 0; };
+    constexpr size_t kMostChannels = 3;
+    if (info.mean.empty() || info.mean.size() > kMostChannels || info.mean.size() != info.std.size() ||
+        !std::ranges::all_of(info.mean, finite) || !std::ranges::all_of(info.std, divides))
+      throw std::out_of_range("normalize");
     info.class_names = Json::parse(text("class_names")).get<std::vector<std::string>>();
     constexpr int64_t kMost = 4096;
     if (has("sample")) {
-      const auto sides = Json::parse(text("sample")).get<std::array<int64_t, 3>>();
+      const Json sample = Json::parse(text("sample"));
+      if (!std::ranges::all_of(sample, &Json::is_number_integer)) throw std::invalid_argument("sample");
+      const auto sides = sample.get<std::array<int64_t, 3>>();
       for (const int64_t side : sides)
         if (side < 1 || side > kMost) throw std::out_of_range("sample");
       info.sample = {sides[0], sides[1], sides[2]};
     }
     if (has("pictures")) {
       const Json pictures = Json::parse(text("pictures"));
-      info.size = pictures.at("size");
-      info.resize = pictures.at("resize");
+      const auto [size, resize] = std::pair(pictures.at("size"), pictures.at("resize"));
+      if (!size.is_number_integer() || !resize.is_number_integer()) throw std::invalid_argument("pictures");
+      info.size = size.get<int64_t>();
+      info.resize = resize.get<int64_t>();
       if (info.size < 1 || info.resize < info.size || info.resize > kMost) throw std::out_of_range("pictures");
     }
     each_entry([&](std::string_view key, auto member, Presence presence) {

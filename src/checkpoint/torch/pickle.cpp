@@ -104,7 +104,24 @@ class PickleMachine {
     return {reinterpret_cast<const char*>(code_.data()) + begin, at_ - begin - 1};
   }
 
-  void push(PickleValue value) { stack_.push_back(std::move(value)); }
+  void push(PickleValue value) {
+    spend(sizeof value);
+    stack_.push_back(std::move(value));
+  }
+  /// Counts memory that is taken, whether or not it is given back before the end. A byte of a pickle may take hundreds;
+  /// those of ResNet-152 and its Adam take 4 MiB.
+  void spend(uint64_t bytes) {
+    constexpr uint64_t kMost = 16 << 20;
+    if ((spent_ += bytes) > kMost)
+      ct::fail(ExitCode::checkpoint, in_quotes(path_.native()),
+               ": its pickle builds too much for names and shapes: save the state_dict alone, with torch.save(model."
+               "state_dict(), 'W.pth')");
+  }
+  void remember(uint64_t place, const PickleValue& value) {
+    constexpr uint64_t kOfNode = 48;  // beside the value
+    spend(sizeof value + kOfNode);
+    memo_[place] = value;
+  }
   PickleValue pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) fail_damaged();
     PickleValue value = std::move(stack_.back());
@@ -130,7 +147,14 @@ class PickleMachine {
     fail_damaged();
   }
 
-  PickleList* new_list(std::vector<PickleValue> items = {}) { return &to_.lists_.emplace_back(std::move(items)); }
+  PickleList* new_list(std::vector<PickleValue> items = {}) {
+    spend(sizeof(PickleList));
+    return &to_.lists_.emplace_back(std::move(items));
+  }
+  PickleDict* new_dict() {
+    spend(sizeof(PickleDict));
+    return &to_.dicts_.emplace_back();
+  }
   void push_tuple(size_t count) {
     std::vector<PickleValue> items(count);
     for (size_t i = count; i-- > 0;) items[i] = pop();
@@ -175,8 +199,9 @@ class PickleMachine {
   PickleValue called(const std::string& global, const std::vector<PickleValue>& args) {
     if (global == "torch._utils._rebuild_tensor_v2") {  // storage, offset, size, stride, ...
       if (args.size() < 4) fail_damaged();
-      return std::make_shared<const PickledTensor>(
-          PickledTensor{as<PickledStorage>(args[0]), as<int64_t>(args[1]), sizes(args[2]), sizes(args[3])});
+      PickledTensor tensor{as<PickledStorage>(args[0]), as<int64_t>(args[1]), sizes(args[2]), sizes(args[3])};
+      spend(sizeof tensor + (tensor.shape.size() + tensor.strides.size()) * sizeof(int64_t));
+      return std::make_shared<const PickledTensor>(std::move(tensor));
     }
     if (global == "torch._utils._rebuild_parameter") {  // tensor, ...
       if (args.empty()) fail_damaged();
@@ -184,7 +209,7 @@ class PickleMachine {
     }
     if (global == "torch.Size" && args.size() == 1) return as<PickleList*>(args[0]);
     if (global == "torch.device") return PickledOther{};
-    if (global == "collections.OrderedDict" && args.empty()) return &to_.dicts_.emplace_back();
+    if (global == "collections.OrderedDict" && args.empty()) return new_dict();
     refuse(global);
   }
 
@@ -200,6 +225,7 @@ class PickleMachine {
       case kStop:
         return false;
       case kMark:
+        spend(sizeof(size_t));
         marks_.push_back(stack_.size());
         break;
       case kPop:
@@ -254,7 +280,7 @@ class PickleMachine {
         push(new_list());
         break;
       case kEmptyDict:
-        push(&to_.dicts_.emplace_back());
+        push(new_dict());
         break;
       case kTuple1:
       case kTuple2:
@@ -279,13 +305,13 @@ class PickleMachine {
         set(pop_to_mark());
         break;
       case kBinPut:
-        memo_[number<uint8_t>()] = top();
+        remember(number<uint8_t>(), top());
         break;
       case kLongBinPut:
-        memo_[number<uint32_t>()] = top();
+        remember(number<uint32_t>(), top());
         break;
       case kMemoize:
-        memo_.emplace(memo_.size(), top());
+        remember(memo_.size(), top());
         break;
       case kBinGet:
         get(number<uint8_t>());
@@ -331,6 +357,7 @@ class PickleMachine {
   std::vector<PickleValue> stack_;
   std::vector<size_t> marks_;  // sizes of the stack
   std::map<uint64_t, PickleValue> memo_;
+  uint64_t spent_ = 0;
 };
 
 Pickle::Pickle(std::span<const std::byte> pickle, const Path& path) {

@@ -52,8 +52,8 @@ struct PickleDict {
 /// What a pickle builds: it owns the containers; texts lie in the pickle.
 class Pickle {
  public:
-  /// Error(checkpoint) that names `path`: a damaged pickle, one of more than 16 MiB, or what would run code. Memory is
-  /// at most about a hundred times the pickle's size.
+  /// Error(checkpoint) that names `path`: a damaged pickle, one of more than 16 MiB or that builds too much, or what
+  /// would run code. It takes at most 64 MiB.
   Pickle(std::span<const std::byte> pickle, const Path& path);
   const PickleValue& value() const { return value_; }
 

@@ -16,7 +16,8 @@ namespace ct {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-constexpr int kMostSlots = 65536;  // of a host
+constexpr int kMostSlots = 65536;                 // of a host
+constexpr int64_t kMostRanks = int64_t{1} << 20;  // of all hosts
 constexpr uint64_t kLargestHostfile = uint64_t{16} << 20;
 
 std::vector<std::string_view> split(std::string_view text, char at) {
@@ -112,6 +113,7 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vect
   Hosts hosts;
   std::set<std::string> names;
   int number = 0;
+  int64_t ranks = 0;
   for (const std::string_view whole : split(text, '\n')) {
     ++number;
     const std::string_view line = trimmed(whole, kBlanks);
@@ -124,6 +126,9 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vect
       fail(ExitCode::usage, "Hostfile contains multiple entries for ", shown(host->name), kGivenUp, "; ", origin, ":",
            number, ": give the host one line");
     hosts.push_back(*std::move(host));
+    if ((ranks += std::ssize(hosts.back().slots)) > kMostRanks)
+      fail(ExitCode::usage, "Hostfile has more than ", kMostRanks, " slots", kGivenUp, "; ", origin, ":", number,
+           ": reduce slots=N");
   }
   for (const HostSlots& host : hosts)
     if (host.slots.empty() && notes != nullptr)

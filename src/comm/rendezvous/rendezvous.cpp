@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "base/version.h"
 #include "comm/all_ranks.h"
+#include "comm/rendezvous/hello.h"
 
 namespace ct {
 namespace {
@@ -29,32 +30,6 @@ using namespace std::chrono_literals;
 constexpr auto kConnectPatience = 1s, kHelloPatience = 5s;
 constexpr size_t kMostUnknown = 64;  // connections that have not said who they are, beside one of every rank
 constexpr size_t kMostNotices = 5;
-
-// What travels. Plain data: all ranks run the same program on the same kind of machine, or are refused.
-
-constexpr std::array<char, 16> kMagic = {'c', 'i', 'f', 'a', 'r', '-', 't', 'r', 'a', 'i', 'n', '-', 'm', '2', '\n', 0};
-
-struct Hello {
-  std::array<char, 16> magic = kMagic;
-  std::array<char, 80> job{};  // a digest of the job's word
-  std::array<char, 96> program{};
-  std::array<char, 64> host{};
-  std::array<char, 40> caller{};  // a word of this process's attempts
-  int32_t rank = 0, size = 0, pid = 0;
-};
-
-struct Reply {
-  enum Verdict : int32_t {
-    welcome,      // wait for `begin` or `over`
-    another_job,  // connect to another endpoint
-    refused,      // for the reason in `text`, with `code`
-    begin,        // all ranks have connected
-    over,         // the rendezvous has failed, which rank 0 prints
-  };
-  std::array<char, 16> magic = kMagic;
-  int32_t verdict = welcome, code = 0;
-  std::array<char, 1008> text{};
-};
 
 template <size_t n>
 void put(std::array<char, n>& field, const std::string& text) {
@@ -226,6 +201,13 @@ std::optional<Reply> read_reply(Connection& line, Clock::time_point end, const R
 
 }  // namespace
 
+Hello hello_of(const std::string& job) {
+  Hello hello;
+  put(hello.job, digest_of(job));
+  put(hello.program, program_text());
+  return hello;
+}
+
 std::chrono::steady_clock::time_point RendezvousOptions::deadline() const {
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
 }
@@ -292,9 +274,10 @@ Star Listener::accept_ranks(const RendezvousOptions& options) const { return Rol
 // ---- the others
 
 Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousOptions& options) {
-  Hello hello{.rank = rank, .size = size, .pid = static_cast<int32_t>(getpid())};
-  put(hello.job, digest_of(at.job));
-  put(hello.program, program_text());
+  Hello hello = hello_of(at.job);
+  hello.rank = rank;
+  hello.size = size;
+  hello.pid = static_cast<int32_t>(getpid());
   put(hello.host, host_name());
   put(hello.caller, random_word());
   const std::string me = str("rank ", rank, " (host ", host_name(), ")");
@@ -313,7 +296,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
       problem = text_of(there) + " is answered by another program";
       return {};
     }
-    if (reply->verdict == Reply::refused) throw Error(static_cast<ExitCode>(reply->code), get(reply->text));
+    if (reply->verdict == Reply::refused) throw Error(exit_code_of_peer(reply->code), get(reply->text));
     if (reply->verdict != Reply::another_job) return line;
     problem = text_of(there) + " is rank 0 of another job";
     if (at.ports == 1 && at.addresses.size() == 1)
@@ -342,7 +325,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
   if (!reply)
     fail(ExitCode::peer, me, ": rank 0 at ", text_of(at),
          " was lost before all ranks had connected: start the same command again");
-  if (reply->verdict != Reply::begin) throw RankZeroError(static_cast<ExitCode>(reply->code), get(reply->text));
+  if (reply->verdict != Reply::begin) throw RankZeroError(exit_code_of_peer(reply->code), get(reply->text));
   Star star{std::vector<Connection>(static_cast<size_t>(size)), {"rank 0 at " + text_of(at)}};
   star.to[0] = std::move(line);
   return star;

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/utf8.h"
+#include "comm/all_ranks.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/watchdog/watchdog_wire.h"
 
@@ -67,7 +69,7 @@ class StarWire : public WatchdogWire {
   std::span<const Signs> signs() const override { return view_; }
   RankPlace place(int rank) const override {
     const Place& place = places_[static_cast<size_t>(rank)];
-    return {place.pid, place.host.data()};
+    return {place.pid, printable({place.host.data(), strnlen(place.host.data(), place.host.size())})};
   }
   std::optional<int> failure() const override {
     return verdict_.rank >= 0 ? std::optional(verdict_.exit_code) : std::nullopt;
@@ -150,14 +152,17 @@ class StarWire : public WatchdogWire {
       for (Report report; link.next(room_of(report));) {
         signs_[r] = report.signs;
         heard_[r] = report.heard != 0;
-        if (report.claim >= 0) judge(static_cast<int>(r), report.claim);
+        if (report.claim >= 0) judge(static_cast<int>(r), static_cast<int>(exit_code_of_peer(report.claim)));
       }
     } else {
       std::vector<std::byte> board(sizeof(Verdict) + slots() * sizeof(Signs));
       while (link.next(board)) {
         const bool knew = verdict_.rank >= 0;
         if (!knew) std::memcpy(&verdict_, board.data(), sizeof verdict_);
-        if (!knew && verdict_.rank >= 0) urgent_ = true;  // rank 0 waits to know that we know
+        if (!knew && verdict_.rank >= 0) {
+          verdict_.exit_code = static_cast<int>(exit_code_of_peer(verdict_.exit_code));
+          urgent_ = true;  // rank 0 waits to know that we know
+        }
         std::memcpy(signs_.data(), board.data() + sizeof verdict_, slots() * sizeof(Signs));
       }
     }

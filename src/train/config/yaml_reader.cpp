@@ -3,6 +3,7 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <map>
 #include <sstream>
 
 #include "train/config/document.h"
@@ -60,7 +61,8 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Level {
     Node* node;
-    bool key_read;  // of a map: the next event is this key's value
+    bool key_read;                          // of a map: the next event is this key's value
+    std::map<std::string, int> lines = {};  // of its keys
   };
 
   void refuse_tag(const YAML::Mark& at, const std::string& tag) const {
@@ -72,11 +74,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void begin_key(const std::string& key, const Mark& at) {
-    Node& map = *levels_.back().node;
-    for (const Entry& entry : map.entries)
-      if (entry.key == key)
-        fail_at(at, "key ", quoted(key), " appears twice, first in line ", entry.mark.line, "; remove one");
-    map.entries.push_back({key, at, {}});
+    const auto [first, fresh] = levels_.back().lines.emplace(key, at.line);
+    if (!fresh) fail_at(at, "key ", quoted(key), " appears twice, first in line ", first->second, "; remove one");
+    levels_.back().node->entries.push_back({key, at, {}});
     levels_.back().key_read = true;
   }
 
@@ -96,7 +96,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     *place = std::move(node);
     // The pointer stays valid: an enclosing list or map grows only after this level is closed.
-    if (!closed) levels_.push_back({place, false});
+    if (!closed) levels_.push_back({.node = place, .key_read = false});
   }
   void open(const YAML::Mark& at, const std::string& tag, Kind kind) {
     refuse_tag(at, tag);

@@ -38,6 +38,15 @@ const Path& without_foreign_files(const Path& out) {
   return out;
 }
 
+/// The configuration in a checkpoint's state.
+Config config_in(const std::string& text, const Path& state) {
+  try {
+    return load_config_text(text, state.string());
+  } catch (const Error& error) {
+    fail(ExitCode::checkpoint, "its configuration cannot be read: ", error.what(), kTakeAnother);
+  }
+}
+
 /// See RunFolder::look().
 RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, bool reset, const Store& store,
                     Console& console) {
@@ -73,7 +82,9 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
   if (start.checkpoint.empty()) return start;
   start.loaded = load_checkpoint(start.checkpoint, RunIdentity{"", config.model.name});
   const Provenance resumed = provenance_from(start.loaded->state);
-  start.config = load_config_text(resumed.config, start.checkpoint.string() + "/state.json");
+  start.config = config_in(resumed.config, start.checkpoint / kStateFile);
+  if (const int64_t step = run_state_from(start.loaded->state).step; step != start.loaded->manifest.step)
+    refuse_part(start.checkpoint / kStateFile, str("it is of step ", step));
   const Config& saved = *start.config;
   Config now = config;
   settle_like(now, saved);

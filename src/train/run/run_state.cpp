@@ -1,5 +1,11 @@
 #include "train/run/run_state.h"
 
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
 #include "base/error.h"
 
 namespace ct {
@@ -49,6 +55,26 @@ void each_origin(Made& p, F f) {
   f("plans", p.plans);
 }
 
+/// A number of the kind and within the limits of T; false: it is something else.
+template <class T>
+bool read_number(const Json& json, T& value) {
+  if constexpr (std::is_integral_v<T>) {
+    if (!json.is_number_integer()) return false;
+    constexpr uint64_t kMost = uint64_t{1} << 53;  // more than any run counts, and far from an overflow
+    if (json.is_number_unsigned() && json.get<uint64_t>() > std::min<uint64_t>(kMost, std::numeric_limits<T>::max()))
+      return false;
+    if (!std::in_range<T>(json.get<int64_t>())) return false;
+  } else if (!json.is_number()) {
+    return false;
+  }
+  json.get_to(value);
+  return true;
+}
+
+[[noreturn]] void fail_damaged(std::string_view what) {
+  fail(ExitCode::checkpoint, "state.json ", what, "; the checkpoint is damaged, use an earlier one");
+}
+
 }  // namespace
 
 Json to_json(const RunState& state) {
@@ -68,11 +94,18 @@ Json to_json(const RunState& state, const Provenance& provenance) {
 
 Provenance provenance_from(const Json& state) {
   Provenance provenance;
-  try {
-    each_origin(provenance, [&](const char* name, auto& value) { state.at(name).get_to(value); });
-  } catch (const Json::exception&) {
-    fail(ExitCode::checkpoint, "state.json does not describe the run; the checkpoint is damaged, use an earlier one");
-  }
+  each_origin(provenance, [&]<class T>(const char* name, T& value) {
+    const auto at = state.find(name);
+    bool right = at != state.end();
+    if constexpr (std::is_same_v<T, std::string>) {
+      right = right && at->is_string();
+      if (right) at->get_to(value);
+    } else {
+      right = right && read_number(*at, value);
+    }
+    if (!right) fail_damaged(str("does not describe the run: '", name, "'"));
+  });
+  if (provenance.ranks < 1) fail_damaged("does not describe the run: 'ranks'");
   return provenance;
 }
 
@@ -80,10 +113,7 @@ RunState run_state_from(const Json& json) {
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
-    if (at == json.end() || !at->is_number())
-      fail(ExitCode::checkpoint, "state.json has no number '", name,
-           "'; the checkpoint is damaged, use an earlier one");
-    at->get_to(value);
+    if (at == json.end() || !read_number(*at, value)) fail_damaged(str("has no number '", name, "'"));
   };
   each_field(state, read);
   each_rare_number(state, [&](const char* name, auto& value) {
@@ -91,7 +121,9 @@ RunState run_state_from(const Json& json) {
   });
   if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
       state.samples < 0 || state.optimizer_begun < 0)
-    fail(ExitCode::checkpoint, "state.json has a count below zero; the checkpoint is damaged, use an earlier one");
+    fail_damaged("has a count below zero");
+  for (const int64_t part : {state.epoch, state.batch, state.scalars.applied, state.scalars.skipped})
+    if (part > state.step) fail_damaged(str("counts ", part, " within ", state.step, " steps"));
   return state;
 }
 

@@ -1,0 +1,16 @@
+#include "checkpoint/sealed_json.h"
+#include "target.h"
+#include "train/run/run_state.h"
+
+namespace ct::fuzz {
+namespace {
+
+void read(Input input) {
+  const nlohmann::json json = parse_strict_json(text_of(input), "state.json");
+  to_json(run_state_from(json), provenance_from(json)).dump();
+}
+
+const Registered registered({.name = "state", .refusals = {ExitCode::checkpoint}, .read = read});
+
+}  // namespace
+}  // namespace ct::fuzz

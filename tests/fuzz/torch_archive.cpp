@@ -1,0 +1,15 @@
+#include "checkpoint/inspect.h"
+#include "checkpoint/torch/archive.h"
+#include "target.h"
+
+namespace ct::fuzz {
+namespace {
+
+void read(Input input) {
+  if (is_torch_archive(input)) summarise(tensors_of_torch_archive(input, "weights.pth"));
+}
+
+const Registered registered({.name = "torch_archive", .refusals = {ExitCode::checkpoint}, .read = read});
+
+}  // namespace
+}  // namespace ct::fuzz

@@ -1,0 +1,12 @@
+#include "checkpoint/torch/pickle.h"
+#include "target.h"
+
+namespace ct::fuzz {
+namespace {
+
+void read(Input input) { const Pickle pickle(input, "weights.pth"); }
+
+const Registered registered({.name = "torch_pickle", .refusals = {ExitCode::checkpoint}, .read = read});
+
+}  // namespace
+}  // namespace ct::fuzz
