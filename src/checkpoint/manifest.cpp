@@ -55,6 +55,7 @@ Manifest read_manifest(const Path& folder) {
   }
   Manifest m;
   m.step = static_cast<int64_t>(field<uint64_t>(path, json, "step", at(json, "step").is_number_unsigned()));
+  if (step_of(step_name(m.step)) != m.step) refuse_part(path, "its step is larger than any run's");
   m.identity.run = field<std::string>(path, json, "run", at(json, "run").is_string());
   m.identity.model = field<std::string>(path, json, "model", at(json, "model").is_string());
   if (!at(json, "files").is_array()) refuse_part(path, "its entry 'files' is missing or of the wrong type");

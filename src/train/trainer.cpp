@@ -463,6 +463,12 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
   }
   if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
+  if (state_.batch >= session_.steps_per_epoch()) {  // of a larger batch, which has fewer steps an epoch
+    ++state_.epoch;
+    state_.batch = 0;
+    state_.running_loss = state_.epoch_loss = state_.ema_loss = 0;
+    state_.running_images = state_.epoch_images = 0;
+  }
   if (checkpoint.empty() && options_.init.empty()) session_.initialize();
   if (checkpoint.empty()) engine.begin_average();
   if (folder_ && !ended_) {

@@ -4,7 +4,7 @@
 #include "comm/rendezvous/tcp_bootstrap.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::agreement {
 namespace {
 
 constexpr int kRanks = 2;
@@ -39,4 +39,4 @@ void read(Input input) {
 const Registered registered({.name = "agreement", .refusals = {}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::agreement

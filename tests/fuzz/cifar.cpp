@@ -1,7 +1,7 @@
 #include "as_file.h"
 #include "data/cifar/cifar_set.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::cifar {
 namespace {
 
 void read(Input input) {
@@ -13,4 +13,4 @@ void read(Input input) {
 const Registered registered({.name = "cifar", .refusals = {ExitCode::data}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::cifar

@@ -1,7 +1,7 @@
 #include "data/cifar/python/pickled_batch.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::cifar_python {
 namespace {
 
 /// The four kinds of pickles in the archives of CIFAR-10 and CIFAR-100; the first byte is which.
@@ -27,4 +27,4 @@ void read(Input input) {
 const Registered registered({.name = "cifar_python", .refusals = {ExitCode::data}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::cifar_python

@@ -2,7 +2,7 @@
 #include "deepspeed/import.h"
 #include "train/config/load.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::config_json {
 namespace {
 
 /// JSON and Hjson, key by key and as a whole.
@@ -16,4 +16,4 @@ void read(Input input) {
 const Registered registered({.name = "config_json", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::config_json

@@ -4,7 +4,7 @@
 #include "train/config/foreign.h"
 #include "train/config/load.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::config_words {
 namespace {
 
 /// The first line is a base64 text in place of a file's name, each other line a word of --set.
@@ -22,4 +22,4 @@ void read(Input input) {
 const Registered registered({.name = "config_words", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::config_words

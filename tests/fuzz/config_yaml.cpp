@@ -2,7 +2,7 @@
 #include "train/config/load.h"
 #include "train/config/print.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::config_yaml {
 namespace {
 
 /// A configuration that loads is printed as one that loads.
@@ -20,4 +20,4 @@ void read(Input input) {
 const Registered registered({.name = "config_yaml", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::config_yaml

@@ -4,7 +4,7 @@
 #include "deepspeed/launch_env.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::environment {
 namespace {
 
 /// Lines VAR=VALUE are the environment of a rank in a job.
@@ -25,4 +25,4 @@ void read(Input input) {
 const Registered registered({.name = "environment", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::environment

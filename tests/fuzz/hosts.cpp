@@ -2,7 +2,7 @@
 
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::hosts {
 namespace {
 
 /// The first line is --include, the second --exclude, the rest a hostfile.
@@ -23,4 +23,4 @@ void read(Input input) {
 const Registered registered({.name = "hosts", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::hosts

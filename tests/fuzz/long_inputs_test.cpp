@@ -95,15 +95,20 @@ const Long kLong[] = {
     {"cifar_python", "labels", [] { return std::string("\0\x80\x02}(U\6labels](", 15) + repeated("K\1"); }},
 };
 
-TEST(Fuzz, LongInputsAreReadOrRefusedWithinTheirBounds) {
-  for (const Long& input : kLong) {
-    const auto target = std::ranges::find(targets(), std::string_view(input.target), &Target::name);
-    ASSERT_NE(target, targets().end()) << input.target;
-    const std::string text = input.text();
-    EXPECT_NO_THROW(EXPECT_EQ(problem_with(*target, std::as_bytes(std::span(text))), ""))
-        << input.target << ": " << input.name;
-  }
+class LongInputs : public testing::TestWithParam<Long> {};
+
+TEST_P(LongInputs, AreReadOrRefusedWithinTheirBounds) {
+  const auto target = std::ranges::find(targets(), std::string_view(GetParam().target), &Target::name);
+  ASSERT_NE(target, targets().end());
+  const std::string text = GetParam().text();
+  EXPECT_NO_THROW(EXPECT_EQ(problem_with(*target, std::as_bytes(std::span(text))), ""));
 }
+
+INSTANTIATE_TEST_SUITE_P(Fuzz, LongInputs, testing::ValuesIn(kLong), [](const auto& of) {
+  std::string name = str(of.param.target, "_", of.param.name);
+  std::ranges::replace(name, ' ', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace ct::fuzz

@@ -3,7 +3,7 @@
 #include "as_file.h"
 #include "checkpoint/sealed_json.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::manifest {
 namespace {
 
 /// The checksum of the manifest is made right, as whoever makes one on purpose would.
@@ -22,4 +22,4 @@ void read(Input input) {
 const Registered registered({.name = "manifest", .refusals = {ExitCode::checkpoint}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::manifest

@@ -1,7 +1,7 @@
 #include "as_file.h"
 #include "metrics/metrics_log.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::metrics {
 namespace {
 
 /// What a resume does with the records.
@@ -15,4 +15,4 @@ void read(Input input) {
 const Registered registered({.name = "metrics", .refusals = {ExitCode::usage}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::metrics

@@ -1,7 +1,7 @@
 #include "data/mnist/mnist_set.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::mnist {
 namespace {
 
 void read(Input input) {
@@ -13,4 +13,4 @@ void read(Input input) {
 const Registered registered({.name = "mnist", .refusals = {ExitCode::data}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::mnist

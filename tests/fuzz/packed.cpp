@@ -4,7 +4,7 @@
 #include "data/packed/format.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::packed {
 namespace {
 
 /// As whoever makes a file on purpose would: header and index get the checksums and the length that they need.
@@ -36,4 +36,4 @@ void read(Input input) {
 const Registered registered({.name = "packed", .refusals = {ExitCode::data}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::packed

@@ -1,7 +1,7 @@
 #include "data/pictures/decode.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::picture {
 namespace {
 
 constexpr int64_t kPixels = 1 << 20;
@@ -24,4 +24,4 @@ const Registered registered({.name = "picture",
                              .memory = (uint64_t{64} << 20) + 4 * uint64_t{kPixels}});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::picture

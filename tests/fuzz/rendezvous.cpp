@@ -9,7 +9,7 @@
 #include "comm/rendezvous/hello.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::rendezvous {
 namespace {
 
 constexpr int kRanks = 3;
@@ -86,4 +86,4 @@ void read(Input input) {
 const Registered registered({.name = "rendezvous", .refusals = {}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::rendezvous

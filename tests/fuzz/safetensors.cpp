@@ -7,7 +7,7 @@
 #include "checkpoint/inspect.h"
 #include "checkpoint/sealed_json.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::safetensors {
 namespace {
 
 /// The input is a header and the elements. Its length is put in front, and a checksum that the header has is made
@@ -36,4 +36,4 @@ void read(Input input) {
 const Registered registered({.name = "safetensors", .refusals = {ExitCode::checkpoint}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::safetensors

@@ -2,7 +2,7 @@
 #include "target.h"
 #include "train/run/run_state.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::state {
 namespace {
 
 void read(Input input) {
@@ -13,4 +13,4 @@ void read(Input input) {
 const Registered registered({.name = "state", .refusals = {ExitCode::checkpoint}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::state

@@ -1,7 +1,7 @@
 #include "as_file.h"
 #include "base/tar_reader.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::tar {
 namespace {
 
 void read(Input input) {
@@ -14,4 +14,4 @@ void read(Input input) {
 const Registered registered({.name = "tar", .refusals = {ExitCode::data}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::tar

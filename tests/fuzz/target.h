@@ -30,8 +30,8 @@ struct Registered {
   explicit Registered(const Target& target) { targets().push_back(target); }
 };
 
-/// Reads one input. What is wrong, empty: nothing. A reader returns, or throws an Error with one of these codes and one
-/// printable line; it takes no more memory than the target allows (measured with AddressSanitizer), and no more time
+/// Reads one input. What is wrong, empty: nothing. A reader returns, or throws an Error with one of these codes and a
+/// short message; it takes no more memory than the target allows (measured with AddressSanitizer), and no more time
 /// than 1 s per 100 KB. Any other exception is passed on.
 std::string problem_with(const Target& target, Input input);
 

@@ -2,7 +2,7 @@
 #include "checkpoint/torch/archive.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::torch_archive {
 namespace {
 
 void read(Input input) {
@@ -12,4 +12,4 @@ void read(Input input) {
 const Registered registered({.name = "torch_archive", .refusals = {ExitCode::checkpoint}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::torch_archive

@@ -1,7 +1,7 @@
 #include "checkpoint/torch/pickle.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::torch_pickle {
 namespace {
 
 void read(Input input) { const Pickle pickle(input, "weights.pth"); }
@@ -9,4 +9,4 @@ void read(Input input) { const Pickle pickle(input, "weights.pth"); }
 const Registered registered({.name = "torch_pickle", .refusals = {ExitCode::checkpoint}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::torch_pickle

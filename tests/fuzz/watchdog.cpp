@@ -6,7 +6,7 @@
 #include "comm/watchdog/watchdog_wire.h"
 #include "target.h"
 
-namespace ct::fuzz {
+namespace ct::fuzz::watchdog {
 namespace {
 
 using namespace std::chrono_literals;
@@ -53,4 +53,4 @@ void read(Input input) {
 const Registered registered({.name = "watchdog", .refusals = {ExitCode::peer}, .read = read});
 
 }  // namespace
-}  // namespace ct::fuzz
+}  // namespace ct::fuzz::watchdog

@@ -175,7 +175,7 @@ def weights_files():
         cases["%s twice" % tensor] = header_text(lambda text, t=tensor: text[:-1] + ',"%s":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' % t)
         cases["a key of %s twice" % tensor] = header_text(lambda text, t=tensor: text.replace('"%s":{' % t, '"%s":{"dtype":"U8",' % t))
     for key, values in {
-            "cifar_train.model": (None, "", "{", "[]", "7", DEEP, {"name": "no such"}, {"name": 7}, {}, {"name": "linear", "x": 1},
+            "cifar_train.model": (None, "", "{", "[]", "7", DEEP, {"name": "no such"}, {"name": 7}, {},
                                   {"name": "vit", "hidden_size": 1 << 20}, {"name": "vit", "hidden_size": HUGE}, {"name": "cnn"},
                                   {"name": "vit", "patch_size": 0}, {"name": "../linear"}),
             "cifar_train.normalize": (None, "", "[]", {"mean": [0.5]}, {"mean": [], "std": []}, {"mean": [0.5] * 3, "std": [1] * 2}, {"mean": "x", "std": "y"},

@@ -289,4 +289,15 @@ def damaged_checkpoints():
     expect(run("ckpt", "verify", output).returncode == DONE, "the run's checkpoints are still damaged")
 
 
+@check
+def a_larger_batch_ends_an_epoch_that_has_fewer_steps_now():
+    run = path("larger-batch")
+    settings = {**FEW, "data.path": few(), "data.limit": 64, "train.epochs": 9, "train_batch_size": "auto",
+                "gradient_accumulation_steps": 1}
+    train(run, {**settings, "train.max_steps": 10})  # of 16 an epoch
+    done = train(run, {**settings, "train.max_steps": 14}, ranks=Ranks(4))  # of 4 an epoch
+    expect_in("not to the same bits", done.stderr)
+    expect_equal([(r["step"], r["epoch"]) for r in records(run, "step")][-4:], [(step, 2) for step in (11, 12, 13, 14)])
+
+
 main()
