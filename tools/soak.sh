@@ -6,7 +6,7 @@ usage() {
   cat <<'HELP'
 usage: tools/soak.sh [--minutes N] [--seed N] [--build DIR]
 Trains one configuration again and again. Each start has other numbers of ranks and ZeRO stages, and is killed, stopped,
-suspended, short of disk space or set to another time of day at a random moment. Every checkpoint must have the hash of
+suspended, short of disk space or set to another time of day at a random moment. Every checkpoint must have the tensors of
 an undisturbed run at its step, and memory, descriptors, /dev/shm and the run's folder may not grow. The last line is
 the result; the exit status is 0 if nothing failed.
   --minutes N  how long (60)
