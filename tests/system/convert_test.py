@@ -75,7 +75,7 @@ def a_third_split_is_not_packed_in_silence():
         write(path("three", "test", CLASSES[i % 2], "%03d.png" % i), png(20, 18, i + 50))
     done = convert("--from", source, "--out", path("three.ctpack"))
     expect("8 pictures to train on, 4 to test on" in done.stdout, done.stdout)
-    expect_equal(len(warnings(done, "6 validation pictures are not packed")), 1, done.stderr)
+    expect("warning: " in done.stderr and "6 validation pictures are not packed" in done.stderr, done.stderr)
     info = succeeds("data", "info", "--data", source).stdout
     expect("8 images to train on, 6 to validate on, 4 to test on" in info, info)
     expect(re.search(r"0  crab +4 +3 +2\n", info), info)
