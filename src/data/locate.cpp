@@ -62,8 +62,8 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
   std::vector<std::string> folders;
   for (const DataKind& kind : data_kinds())
     if (kind.automatic && kind.key != made.key) folders.push_back(shown_folder(kind));
-  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; give a folder with ", kPictureFolders,
-       ", or one that holds one of ", joined(folders, ", "), kOtherwise);
+  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; put ", kPictureFolders,
+       " into it, or give a folder that holds one of ", joined(folders, ", "), kOtherwise);
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
