@@ -49,6 +49,17 @@ std::vector<fs::path> config_folders() {
 
 constexpr const char *kEachRank = "each rank", *kDataKey = "data.path";
 
+/// Where a word says that the data is; empty: none says it.
+std::string named_data(const ConfigWords& words) {
+  std::string data;
+  for (const ConfigOverride& word : words.overrides)
+    if (word.key == kDataKey) data = word.value;
+  const std::string begin = str(kDataKey, "=");
+  for (const std::string& set : words.sets)
+    if (set.starts_with(begin)) data = set.substr(begin.size());
+  return data;
+}
+
 bool is_pipe(const fs::path& file) {
   std::error_code error;
   return fs::is_fifo(file, error);
@@ -126,7 +137,7 @@ void add_config_options(CLI::App& app, ConfigWords& words, const std::string& co
   add_foreign_files(app, words);
   add_key_option(
       app, words, "--data", kDataKey,
-      "the folder of the images (data.path); without --config, folders of pictures are trained by finetune.yaml");
+      "the folder or packed file of the images (data.path); without --config, pictures are trained by finetune.yaml");
   add_key_option(app, words, "--model", "model.name", "the network (model.name)");
   app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
       ->allow_extra_args(false);
@@ -160,11 +171,10 @@ ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>*
                              const decltype(ConfigSources::flags)& flags, const std::string& pretrained) {
   const JobEnvironment job = enter_job(words.env, warnings);
   const bool is_named = words.config || !job.config.empty();
-  const auto data = std::ranges::find(words.overrides, kDataKey, &ConfigOverride::key);
+  const std::string data = named_data(words);
   const bool for_pictures = !is_named || (words.config && fs::path(*words.config).filename() == kOwnPicturesConfig);
-  const bool own_pictures = for_pictures && !words.overlay && job.overlay.empty() && data != words.overrides.end() &&
-                            holds_own_pictures(data->value);
-  ConfigSources sources{.begins_with_default = !is_named && !own_pictures, .flags = flags, .sets = words.sets};
+  const bool own_pictures = for_pictures && !data.empty() && holds_own_pictures(data);
+  ConfigSources sources{.begins_with_default = !is_named, .flags = flags, .sets = words.sets};
   sources.files = {locate_config(!job.config.empty() && !words.config ? job.config
                                  : words.config                       ? *words.config
                                  : own_pictures                       ? kOwnPicturesConfig
@@ -176,7 +186,8 @@ ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>*
     sources.files.push_back(locate_config(overlay, kOverlayOption));
   if (job.cuda_path) sources.overrides.push_back(*job.cuda_path);
   sources.overrides.insert(sources.overrides.end(), words.overrides.begin(), words.overrides.end());
-  if (own_pictures) sources.fitted = fitted_to_pictures(sources, pretrained);
+  if (own_pictures && sources.files.size() == 1)  // another file has batch and schedule of its own
+    sources.fitted = fitted_to_pictures(sources, pretrained);
   return sources;
 }
 

@@ -54,8 +54,9 @@ void add_device_options(CLI::App& app, ConfigWords& words);
 /// Throws for pipes among the files in a rank's words, because launchers do not pass pipes on.
 void require_files_for_ranks(const std::vector<std::string>& words);
 
-/// The files: those of options, otherwise those of the job's file, otherwise finetune.yaml if --data names a folder of
-/// pictures, otherwise default.yaml. `flags`: ConfigSources::flags; `pretrained`: weights to start from, or empty.
+/// The files: those of options, otherwise those of the job's file, otherwise finetune.yaml if --data (or --set
+/// data.path) names pictures, otherwise default.yaml. `flags`: ConfigSources::flags; `pretrained`: weights to start
+/// from, or empty.
 ConfigSources locate_configs(const ConfigWords& words, std::vector<std::string>* warnings,
                              const decltype(ConfigSources::flags)& flags = {}, const std::string& pretrained = "");
 

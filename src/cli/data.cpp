@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/paths.h"
@@ -33,6 +34,7 @@ struct DataOptions {
   }
 
   DataSource source() const {
+    require_named_folder(path, dataset);
     std::string missing, remedies;
     for (const DataKind& kind : data_kinds()) {
       if (dataset != "auto" && dataset != kind.key) continue;
@@ -125,23 +127,37 @@ int info(const Words& words) {
   // Of pictures, damage shows when they are decoded: `data verify` does that.
   const OpenOptions opening{.on_corrupt = source.kind->pictures ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
   const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
-  const bool divided = has_split(source, Split::test) || has_split(source, Split::val);
-  const auto train = open(Split::train), test = divided ? open(Split::test) : nullptr;
+  // The only split besides train/ is the one to test on.
+  const bool has_val = has_split(source, Split::val), has_test = has_split(source, Split::test);
+  const auto train = open(Split::train), val = has_val && has_test ? open(Split::val) : nullptr,
+             test = has_val || has_test ? open(Split::test) : nullptr;
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%s to train on, %s, %ldx%ld, %s, %d classes\n", train->name().c_str(), source.folder.c_str(),
-              counted(train->count(), "image").c_str(),
+  std::printf("%s in %s\n%s to train on, %s%s, %ldx%ld, %s, %d classes\n", train->name().c_str(), source.folder.c_str(),
+              counted(train->count(), "image").c_str(), val ? str(val->count(), " to validate on, ").c_str() : "",
               test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
               counted(channels, "channel").c_str(), train->classes());
-  for (const auto& [set, split] : {std::pair{train.get(), Split::train}, {test.get(), Split::test}})
-    if (set != nullptr)
-      for (const std::string& line : notes_of(*set, split)) std::printf("%s\n", line.c_str());
-  if (test) warn(same_images(*train, *test, Split::test));
+  struct Column {
+    const char* name;
+    const DataSet* set;
+    Split split;
+    std::vector<int64_t> counts;
+  };
+  std::vector<Column> columns;
+  for (const auto& [name, set, split] : {std::tuple("train", train.get(), Split::train),
+                                         {"val", val.get(), Split::val},
+                                         {"test", test.get(), Split::test}})
+    if (set != nullptr) columns.push_back({name, set, split, class_counts(*set)});
+  for (const Column& column : columns) {
+    for (const std::string& line : notes_of(*column.set, column.split)) std::printf("%s\n", line.c_str());
+    if (column.split != Split::train) warn(same_images(*train, *column.set, column.split));
+  }
+  std::printf("\n%-5s  %-16s", "class", "name");
+  for (const Column& column : columns) std::printf("  %6s", column.name);
+  for (size_t c = 0; c < train->class_names().size(); ++c) {
+    std::printf("\n%5zu  %-16s", c, train->class_names()[c].c_str());
+    for (const Column& column : columns) std::printf("  %6ld", column.counts[c]);
+  }
   std::printf("\n");
-  const auto train_counts = class_counts(*train);
-  const auto test_counts = test ? class_counts(*test) : std::vector<int64_t>(train_counts.size());
-  std::printf("%-5s  %-16s  %6s  %6s\n", "class", "name", "train", "test");
-  for (size_t c = 0; c < train_counts.size(); ++c)
-    std::printf("%5zu  %-16s  %6ld  %6ld\n", c, train->class_names()[c].c_str(), train_counts[c], test_counts[c]);
   const ChannelStatistics statistics = channel_statistics(*train);
   const auto print = [](const char* name, const std::vector<double>& values) {
     std::printf("%s: [%s]\n", name, fmt::format("{:.4f}", fmt::join(values, ", ")).c_str());

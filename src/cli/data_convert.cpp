@@ -20,18 +20,18 @@
 namespace ct {
 namespace {
 
-/// Both splits of what is packed.
+/// Both splits of what is packed, and the one that is not.
 struct Source {
   std::string what;
   Path folder;
-  std::unique_ptr<DataSet> train, test;
+  std::unique_ptr<DataSet> train, test, val;  // val: null unless the set has all three
 };
 
 /// Sets that can be packed: those with file lists, and all kinds but packed files. Nothing where there is none.
 std::optional<Source> find_source(const Path& from, const OpenOptions& options = {}) {
   if (holds_file_lists(from)) {
     const auto open = [&](Split split) { return std::make_unique<FileListSet>(from, split, options.on_corrupt); };
-    return Source{"pictures of file lists", from, open(Split::train), open(Split::test)};
+    return Source{"pictures of file lists", from, open(Split::train), open(Split::test), nullptr};
   }
   for (const DataKind& kind : data_kinds()) {
     if (!kind.suffix.empty()) continue;
@@ -39,7 +39,9 @@ std::optional<Source> find_source(const Path& from, const OpenOptions& options =
     if (!folder) continue;
     const DataSource source{.kind = &kind, .folder = *folder};
     const auto open = [&](Split split) { return kind.open(source, split, options); };
-    return Source{std::string(kind.name), *folder, open(Split::train), open(Split::test)};
+    const bool all_three = has_split(source, Split::val) && has_split(source, Split::test);
+    return Source{std::string(kind.name), *folder, open(Split::train), open(Split::test),
+                  all_three ? open(Split::val) : nullptr};
   }
   return std::nullopt;
 }
@@ -80,6 +82,12 @@ int convert_to_packed(const Path& from, const Path& out, bool force, PackOptions
   for (const auto& [set, split] : {std::pair{source->train.get(), Split::train}, {source->test.get(), Split::test}})
     for (const std::string& line : notes_of(*set, split)) console.note(line);
   warn(same_images(*source->train, *source->test, Split::test));
+  if (source->val)
+    warn(
+        str(source->folder.string(), ": ", counted(source->val->count(), "validation picture"),
+            source->val->count() == 1 ? " is" : " are",
+            " not packed, because a packed file has pictures to train on and pictures to test on only: move them into ",
+            "train/, of which a run holds a part out to validate on"));
   options.root = source->folder;
   options.progress = [&](int64_t done, int64_t of) {
     console.advance([&] { return str("packing picture ", done, "/", of); });

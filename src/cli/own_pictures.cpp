@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "comm/host/threads.h"
-#include "data/image_folder/image_folder_set.h"
 #include "data/locate.h"
 #include "train/setup.h"
 #include "train/weights.h"
@@ -65,7 +64,7 @@ void add_size(std::vector<ConfigOverride>& all, const std::string& model, const 
 
 bool holds_own_pictures(const std::filesystem::path& path) {
   const auto found = find_data("auto", path);
-  return found && found->kind->name == kImageFolderName;
+  return found && found->kind->pictures;
 }
 
 std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std::string& pretrained) {

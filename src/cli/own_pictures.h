@@ -11,7 +11,7 @@ namespace ct {
 
 inline constexpr const char* kOwnPicturesConfig = "finetune.yaml";
 
-/// Does `path` hold folders of pictures, and no set of another kind?
+/// Does `path` hold folders of pictures or packed pictures, and no set of another kind?
 bool holds_own_pictures(const std::filesystem::path& path);
 
 /// The network of the weights (`pretrained`, empty: none) if this program wrote them; the size of the samples by both;

@@ -25,11 +25,11 @@ void TrainingWords::add_to(CLI::App& app) {
   add_config_options(app, files);
   app.add_option("--lr", lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
   CLI::Option* from = app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file");
-  app.add_option("--pretrained", pretrained, "--init FILE --init-head fit")->excludes(from);
+  app.add_option("--pretrained", pretrained, "another name of --init")->excludes(from);
   app.add_option("--init-head", init_head,
-                 "keep | reset | fit: with --init, keep the last layer, initialise it from the seed, or do so if the "
-                 "file's has other shapes")
-      ->check(CLI::IsMember({"keep", "reset", "fit"}));
+                 "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
+                 "shapes (default), never, or always")
+      ->check(CLI::IsMember({"fit", "keep", "reset"}));
   app.add_flag("--init-resize", init_resize, "with --init, resample position embeddings of another picture size");
   add_device_options(app, files);
   foreign = add_foreign_flags(app);
@@ -45,11 +45,10 @@ InitOptions TrainingWords::init_options() const {
   using Head = InitOptions::Head;
   if (initial_file().empty() && (!init_head.empty() || init_resize))
     fail(ExitCode::usage, init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
-  const std::string head = !init_head.empty() ? init_head : pretrained.empty() ? "keep" : "fit";
   return {.option = pretrained.empty() ? "--init" : "--pretrained",
-          .head = head == "reset" ? Head::reset
-                  : head == "fit" ? Head::fit
-                                  : Head::keep,
+          .head = init_head == "reset"  ? Head::reset
+                  : init_head == "keep" ? Head::keep
+                                        : Head::fit,
           .resize_positions = init_resize};
 }
 

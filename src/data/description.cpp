@@ -99,8 +99,10 @@ std::string same_images(const DataSet& train, const DataSet& others, Split split
   if (train.count() != others.count() || train.fingerprint() != others.fingerprint() ||
       !some_are_the_same(train, others))
     return "";
-  return str("the ", split == Split::val ? "validation" : "test",
-             " images are the training images, so accuracies do not measure generalisation: give others as data.val");
+  const bool val = split == Split::val;
+  return str("the ", val ? "validation" : "test",
+             " images are the training images, so accuracies do not measure generalisation: give other images to ",
+             val ? "validate" : "test", " on");
 }
 
 }  // namespace ct

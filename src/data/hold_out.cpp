@@ -81,7 +81,8 @@ class Classes {
       const auto smallest = std::ranges::min_element(
           images_, {}, [](const auto& images) { return images.empty() ? SIZE_MAX : images.size(); });
       refuse(key, str(wanted, " of ", all, " images"), static_cast<size_t>(smallest - images_.begin()),
-             can > 0 ? str("hold out at most ", can) : "give each class more images");
+             str(key.find("data.test ") != key.npos ? "lower data.test, or " : "",
+                 can > 0 ? str("hold out at most ", can) : "give each class more images"));
     }
     for (size_t c = 0; c < n; ++c) {
       quota[c] = static_cast<double>(wanted) * static_cast<double>(left(c)) / static_cast<double>(available);
@@ -150,7 +151,9 @@ Parts divide(const DataSet& set, const HoldOut& how) {
   Classes classes(set, count, how.seed);
   const bool both = how.validation.is_share() && how.test.is_share();
   if (how.test.is_share()) parts.test = classes.take("data.test", how.test, both ? 1 : 0);
-  if (how.validation.is_share()) parts.validation = classes.take("data.validation", how.validation, 0);
+  const std::string beside =
+      both ? str(" ", to_text(how.validation), " beside data.test ", to_text(how.test)) : std::string();
+  if (how.validation.is_share()) parts.validation = classes.take("data.validation" + beside, how.validation, 0);
   parts.training = classes.rest();
   return parts;
 }

@@ -15,6 +15,8 @@ fs::path without_slash(const fs::path& path) {
   return path.empty() ? fs::path(".") : path.has_filename() ? path : path.parent_path();
 }
 
+constexpr std::string_view kPictureFolders = "a folder of pictures for each class";
+
 bool is_shipped_folder(const fs::path& path) {
   return absolute_of(path / "") == absolute_of(fs::path(kShippedFolder) / "");
 }
@@ -60,8 +62,8 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
   std::vector<std::string> folders;
   for (const DataKind& kind : data_kinds())
     if (kind.automatic && kind.key != made.key) folders.push_back(shown_folder(kind));
-  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; give a folder that holds one of ",
-       joined(folders, ", "), kOtherwise);
+  fail(ExitCode::data, path.string(), ": ", lack_of("data set", path), "; put ", kPictureFolders,
+       " into it, or give a folder that holds one of ", joined(folders, ", "), kOtherwise);
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
@@ -168,14 +170,15 @@ void require_named_folder(const fs::path& path, std::string_view dataset) {
   if (is_shipped_folder(path) || is_there(path, ExitCode::data)) return;
   for (const DataKind& file : data_kinds())
     if (!file.suffix.empty() && path.extension() == file.suffix)
-      fail(ExitCode::data, in_quotes(path.native()), ": no such file; ", file.how_to_get(path));
+      fail(ExitCode::data, in_quotes(path.native()), ": there is no such file; ", file.how_to_get(path));
   const DataKind *kind = find_kind(dataset), *made = &data_kinds().back();
   if (kind != nullptr && kind != made)
-    fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give the folder that contains ",
+    fail(ExitCode::data, in_quotes(path.native()), ": there is no such folder; give the one that contains ",
          shown_folder(*kind), kind->automatic ? "; " + kind->how_to_get(path) : "");
-  fail(ExitCode::data, in_quotes(path.native()), ": no such folder; give ",
-       kind == made ? "an existing folder" : "the folder that contains " + shown_folder(data_kinds().front()),
-       ", or create it with: cifar-train data synth --out ", in_quotes(path.native()));
+  fail(ExitCode::data, in_quotes(path.native()), ": there is no such folder; give ",
+       kind == made ? "an existing folder"
+                    : str("one with ", kPictureFolders, ", or with ", shown_folder(data_kinds().front())),
+       ", or create the built-in set with: cifar-train data synth --out ", in_quotes(path.native()));
 }
 
 }  // namespace ct

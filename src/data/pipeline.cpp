@@ -44,6 +44,7 @@ Pipeline::Pipeline(const DataSet& set, std::vector<uint32_t> images, PipelineOpt
          counted(this->images(), "training image"), "; lower it or data.validation, or raise data.limit");
   }
   written_.resize(static_cast<size_t>(options_.micro_batch));
+  read_.resize(static_cast<size_t>(set.classes()));
   if (options_.sampler == Sampler::balanced) {
     by_class_.resize(static_cast<size_t>(set.classes()));
     for (const uint32_t image : images_) by_class_[static_cast<size_t>(set.label(image))].push_back(image);
@@ -120,13 +121,21 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
     const auto [moves, mix] = augmentation_.draw(list, i, to.edits.subspan(i * edits, edits));
     to.draws[i] = moves;
     to.labels[i] = set_.label(written_[i]);
-    replaced_ += written_[i] != list.images[i];
+    note_read(list.images[i], written_[i]);
     if (!augmentation_.mixes()) continue;
     to.second_labels[i] = mix.partner < 0 ? to.labels[i] : set_.label(written_[static_cast<size_t>(mix.partner)]);
     to.second_shares[i] = mix.share;
   }
   std::ranges::copy(options_.class_weights, to.class_weights.begin());
   if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
+}
+
+void Pipeline::note_read(int64_t wanted, int64_t written) {
+  ++read_[static_cast<size_t>(set_.label(written))].sound;
+  if (written == wanted) return;
+  ++replaced_;
+  int64_t& first = read_[static_cast<size_t>(set_.label(wanted))].first_damaged;
+  first = first < 0 ? wanted : std::min(first, wanted);
 }
 
 std::span<const uint32_t> Pipeline::upcoming(int64_t epoch, int64_t step, int64_t k, int64_t n) {

@@ -51,6 +51,12 @@ class Pipeline {
   int workers() const { return loader_ ? options_.workers : 0; }
   /// The number of damaged images replaced so far.
   int64_t replaced() const { return replaced_; }
+  /// What was read so far of a class.
+  struct ClassRead {
+    int64_t sound = 0;           // images
+    int64_t first_damaged = -1;  // the lowest number of an image; -1: none is damaged
+  };
+  const std::vector<ClassRead>& read_of_classes() const { return read_; }
 
   /// The first samples of the first step, at most `most`, as read from the set: u8 [N][C][H][W], before augmentation on
   /// the device. Reads them in line, without counting replacements.
@@ -68,6 +74,7 @@ class Pipeline {
   Order make_order(int64_t epoch) const;
   const Order& order(int64_t epoch);
   SampleList chosen(int64_t epoch, int64_t step, int64_t k);
+  void note_read(int64_t wanted, int64_t written);
   /// The samples of one of this rank's micro-batches, numbered through all epochs.
   SampleList planned(int64_t number);
   /// The expected images of this rank's n-th next micro-batch; empty after the end of the epoch.
@@ -81,6 +88,7 @@ class Pipeline {
   std::array<Order, 2> orders_;   // a loader reaches later epochs before this one ends
   std::vector<int64_t> written_;  // results of read_sample() for the current micro-batch
   int64_t replaced_ = 0;
+  std::vector<ClassRead> read_;
   std::unique_ptr<Loader> loader_;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/tensor_differences.h"
 #include "comm/all_ranks.h"
 #include "model/resample_positions.h"
@@ -113,6 +114,33 @@ std::string remedy_of(const SafetensorsFile& file, const std::vector<LogicalTens
          "model.patch, model.depth or model.dim";
 }
 
+/// A tensor's name without the numbers in it, of which there are as many as the network is deep.
+std::string pattern_of(std::string_view name) {
+  std::string pattern;
+  for (const char c : name)
+    if (c < '0' || c > '9') pattern += c;
+  return pattern;
+}
+
+/// Has no model the names of half of the file's tensors?
+bool is_of_no_model(const SafetensorsFile& file) {
+  for (const std::string& name : model_names()) {
+    const std::vector<TensorSpec> specs = weight_specs(graph_of_any_images({.name = name}));
+    auto tensors = tensors_of_set(file, evaluated_set(file));
+    take_wanted_names(tensors, specs);
+    std::set<std::string> patterns;
+    for (const TensorSpec& spec : specs) patterns.insert(pattern_of(spec.name));
+    const auto known = std::ranges::count_if(tensors, [&](const LogicalTensor& t) {
+      const std::string pattern = pattern_of(t.name);  // or what follows a wrapper's prefix in it
+      for (size_t at = 0; at != pattern.npos; at = pattern.find('.', at + 1))
+        if (patterns.contains(pattern.substr(at == 0 ? 0 : at + 1))) return true;
+      return false;
+    });
+    if (2 * known >= std::ssize(tensors)) return false;
+  }
+  return true;
+}
+
 std::string left_out(const std::string& prefix) { return in_quotes(prefix) + " before all names is left out"; }
 
 /// Refuses what is not finite, and variances below 0.
@@ -178,9 +206,14 @@ Given given_by(const SafetensorsFile& file, const InitOptions& options, const Gr
   if (options.resize_positions) positions = other;
   const auto rest = positions ? without(other->name, tensors) : tensors;
   const auto wanted_rest = positions ? without(other->name, wanted) : wanted;
-  if (const std::string differences = tensor_differences(rest, wanted_rest, is_counter); !differences.empty())
+  if (const std::string differences = tensor_differences(rest, wanted_rest, is_counter); !differences.empty()) {
+    if (is_of_no_model(file) && !tensors.empty())
+      fail(ExitCode::checkpoint, in_quotes(file.path().native()), ": its ",
+           counted(static_cast<int64_t>(tensors.size()), "tensor"), ", such as ", in_quotes(tensors.front().name),
+           ", are of another network: no model here has these names; give weights of ", joined(model_names(), ", "));
     refuse_tensors(file.path(), (prefix.empty() ? "" : left_out(prefix) + "; ") + differences,
                    remedy_of(file, rest, wanted_rest, head, other));
+  }
   return given;
 }
 

@@ -87,8 +87,10 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
   log.note(str(session.collectives().description(), "; ", session.backend().description()));
   log.note(data.source.note);
   for (const std::string& line : notes_of(data)) log.note(line);
-  if (session.comm().rank() == 0)
+  if (session.comm().rank() == 0) {
+    log.console().progress("looking for pictures that are in two parts");
     for (const std::string& line : warnings_of(data)) log.warn(line);
+  }
   const std::vector<int64_t> counts = class_counts(*data.train, data.parts.training);
   if (const std::string line = imbalance(config, data.train->class_names(), counts); !line.empty()) log.warn(line);
   if (const auto* const pictures = dynamic_cast<const PictureSet*>(data.train.get()))

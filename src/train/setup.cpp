@@ -337,14 +337,19 @@ std::vector<std::string> notes_of(const Datasets& sets) {
 
 std::vector<std::string> warnings_of(const Datasets& sets) {
   std::vector<std::string> warnings;
+  // Is the whole set the training set?
   const auto check = [&](const DataSet* set, const ImagePart& part, Split split, std::string_view use) {
-    std::string line = set != nullptr ? same_images(*sets.train, *set, split) : "";
+    const std::string whole_set = set != nullptr ? same_images(*sets.train, *set, split) : "";
+    std::string line = whole_set;
     if (line.empty() && !part.empty()) line = same_pictures(sets.training(), part, use, available_cores());
     if (!line.empty()) warnings.push_back(line);
+    return !whole_set.empty();
   };
-  check(sets.val.get(), sets.validation(), Split::val, "validation");
-  check(sets.test.get(), sets.testing(), Split::test, "test");
-  if (const ImagePart val = sets.validation(), test = sets.testing(); !val.empty() && !test.empty())
+  const bool val_trains = check(sets.val.get(), sets.validation(), Split::val, "validation"),
+             test_trains = check(sets.test.get(), sets.testing(), Split::test, "test");
+  // Where one of them is the training set, this follows from what was said.
+  if (const ImagePart val = sets.validation(), test = sets.testing();
+      !val.empty() && !test.empty() && !val_trains && !test_trains)
     if (std::string line = same_pictures(val, test, "test", available_cores(), "validation"); !line.empty())
       warnings.push_back(std::move(line));
   return warnings;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "data/pictures/picture_set.h"
 #include "train/agree.h"
 #include "train/class_balance.h"
 #include "train/config/print.h"
@@ -324,11 +325,37 @@ void Trainer::count_replaced() {
   state_.replaced = std::accumulate(all.begin(), all.end(), replaced_before_);
 }
 
+/// The lower one of two numbers of images, where -1 is none.
+static int64_t lower_image(int64_t a, int64_t b) { return a < 0 ? b : b < 0 ? a : std::min(a, b); }
+
 void Trainer::report_replaced() {
   count_replaced();
   if (state_.replaced <= std::exchange(replaced_told_, state_.replaced)) return;
-  log_.note(str(counted(state_.replaced, "damaged sample"),
-                " replaced so far (data.on_corrupt: skip); cifar-train data verify lists them"));
+  const auto& mine = session_.pipeline().read_of_classes();
+  std::vector<Pipeline::ClassRead> all(mine.size() * static_cast<size_t>(comm_.size()));
+  comm_.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  int64_t first = -1;
+  std::vector<std::string> unread;
+  const DataSet& set = *session_.data().train;
+  for (size_t c = 0; c < mine.size(); ++c) {
+    Pipeline::ClassRead together;
+    for (size_t i = c; i < all.size(); i += mine.size()) {
+      together.sound += all[i].sound;
+      together.first_damaged = lower_image(together.first_damaged, all[i].first_damaged);
+    }
+    first = lower_image(first, together.first_damaged);
+    if (together.sound == 0 && together.first_damaged >= 0) unread.push_back(in_quotes(set.class_names()[c]));
+  }
+  const auto* const pictures = dynamic_cast<const PictureSet*>(&set);
+  log_.note(str(counted(state_.replaced, "damaged sample"), " replaced so far",
+                pictures && first >= 0 ? str(", such as ", in_quotes(pictures->picture_name(first))) : "",
+                " (data.on_corrupt: skip); cifar-train data verify lists them"));
+  if (unread.empty() || std::exchange(unread_told_, unread) == unread) return;
+  constexpr size_t kMost = 5;
+  log_.warn(str("no picture of ", unread.size() == 1 ? "the class " : "the classes ",
+                joined(std::span(unread).first(std::min(kMost, unread.size())), ", "),
+                unread.size() > kMost ? str(" and ", unread.size() - kMost, " more") : "",
+                " could be read so far, so the network does not learn ", unread.size() == 1 ? "it" : "them"));
 }
 
 // ---- divergence

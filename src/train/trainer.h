@@ -100,7 +100,8 @@ class Trainer {
       final_result_;  // the latest one of the test images, or without them of the validation images
   int64_t evaluated_step_ = -1;
   int64_t replaced_before_ = 0,
-          replaced_told_ = 0;  // RunState::replaced at the start of this process and at the latest report
+          replaced_told_ = 0;             // RunState::replaced at the start of this process and at the latest report
+  std::vector<std::string> unread_told_;  // classes of which no picture could be read
   bool early_stop_ = false;
   bool unfreezes_ = false;
   bool ended_ = false;                // the run had already ended: its evaluation is repeated, and nothing is written

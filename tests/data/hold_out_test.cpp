@@ -118,6 +118,9 @@ TEST(HoldOut, WhatLeavesAClassWithoutTrainingImagesIsRefused) {
             "data.validation: holding out 12 of 13 images leaves no image of the class 'class-0' to train on; hold out "
             "at most 11");
   EXPECT_NE(error_of(set, holding("0", "95%")).find("data.test: holding out 12 of 13"), std::string::npos);
+  EXPECT_EQ(error_of(set, holding("20%", "9")),
+            "data.validation 20% beside data.test 9: holding out 3 of 13 images leaves no image of the class 'class-0' "
+            "to train on; lower data.test, or hold out at most 2");
   EXPECT_EQ(counts_of(set, divide(set, holding("11")).training), (std::vector{1, 1}));
   const Counted single({1, 10});
   EXPECT_NE(error_of(single, holding("1/2")).find("data.validation: holding out 1/2 leaves no image of the class"),

@@ -69,6 +69,28 @@ def packed():
 
 
 @check
+def a_third_split_is_not_packed_in_silence():
+    source = folder("three", train=8, val=6)
+    for i in range(4):
+        write(path("three", "test", CLASSES[i % 2], "%03d.png" % i), png(20, 18, i + 50))
+    done = convert("--from", source, "--out", path("three.ctpack"))
+    expect("8 pictures to train on, 4 to test on" in done.stdout, done.stdout)
+    expect("warning: " in done.stderr and "6 validation pictures are not packed" in done.stderr, done.stderr)
+    info = succeeds("data", "info", "--data", source).stdout
+    expect("8 images to train on, 6 to validate on, 4 to test on" in info, info)
+    expect(re.search(r"0  crab +4 +3 +2\n", info), info)
+
+
+@check
+def a_packed_file_is_trained_as_own_pictures_are():
+    chosen = [run("config", "show", *words).stdout for words in
+              (["--data", packed()[1]], ["--data", packed()[0]], ["--set", "data.path=" + packed()[0]],
+               ["--config", "finetune.yaml", "--set", "data.path=" + packed()[0]])]
+    keys = [[line.split(":")[0] for line in text.splitlines() if "chosen for these pictures" in line] for text in chosen]
+    expect(len(keys[0]) > 5 and all(found == keys[0] for found in keys), *chosen)
+
+
+@check
 def a_packed_folder_trains_as_the_folder_does():
     source, out = packed()
     train(path("run-folder"), settings(source, data__dataset="image_folder"), config=LINEAR)

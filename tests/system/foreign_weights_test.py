@@ -180,7 +180,7 @@ def init_removes_a_common_prefix():
     train(path("headless"), settings(), "--init", write("behind", behind("model.", headless)), "--init-head", "reset")
     expect_equal(safetensors(path("headless", "last.bin"))[0]["fc1.weight"], tensors["fc1.weight"])
     # Files are told by their own names, and what stands before some names alone is a name.
-    words = train_words(path("never"), settings(), "--init", path("behind"))
+    words = train_words(path("never"), settings(), "--init", path("behind"), "--init-head", "keep")
     write("behind", behind("module.", changed("fc1.weight", 0, math.nan)))
     fails(CHECKPOINT, run(*words), "tensor 'module.fc1.weight' is not finite (nan) at [0, 0]")
     write("behind", behind("module.", {**headless, "fc3.weight": tensors["fc3.weight"]}))

@@ -58,7 +58,7 @@ def a_folder_of_classes_is_divided_by_the_seed():
     done = own(pets(), output)
     expect_equal(done.returncode, DONE, done.stderr)
     expect("2 classes: cat 14, dog 26; 32 train, 8 validation (stratified, seed 42)\n" in done.stderr, done.stderr)
-    expect("1 picture in no folder of a class is left out, such as '%s/loose.png'" % pets() in done.stderr, done.stderr)
+    expect("left out: 1 picture in no folder of a class, such as '%s/loose.png'; 1 file without" % pets() in done.stderr, done.stderr)
     expect("configs/finetune.yaml\n" in done.stderr and "warning: " not in done.stderr, done.stderr)
     expect_equal(snapshot(pets()), before, "pictures were written")
     figures = {r["step"]: r["accuracy"] for r in evaluations(output, "val")}
@@ -164,6 +164,8 @@ def folders_that_cannot_be_divided_are_refused_with_the_remedy():
     fails(DATA, own(split, path("out")), "has test/ but no train/", "move the folders of the classes into")
     for words, culprits in [(["data.validation=39"], ["class 'cat'", "at most 38"]), (["data.validation=99%"], ["class 'cat'"]),
                             (["data.validation=0/5"], ["data.validation must be a fold"]),
+                            (["data.validation=0.2"], ["a share such as 20%", "a fold such as 1/5", "did you mean 20%?"]),
+                            (["data.test=90%"], ["data.validation 20% beside data.test 90%"]),
                             (["data.validation=120%"], ["less than 100 %"]), (["data.validation=-3"], ["at least 0"])]:
         fails(USAGE, own(pets(), path("out"), "--dry-run", *[w for word in words for w in ("--set", word)]), *culprits)
     fails(DATA, own(pets(), path("out"), "--dry-run", "--set", "data.validation=nowhere"), "nowhere")

@@ -328,12 +328,12 @@ def hidden_files_and_folders_are_left_out_and_counted():
         damage(os.path.join(data, file), b"This is no picture.")
     done = train(output, settings(data), config=LINEAR)
     expect_same_result(output, result(path("unhidden-run")))
-    in_train, in_val = [re.findall("(\\d) hidden files? or folders? (?:is|are) left out, such as '%s/" % os.path.join(data, split),
+    in_train, in_val = [re.findall("(\\d) hidden names?, such as '%s/" % os.path.join(data, split),
                                    done.stderr) for split in ("train", "val")]
-    expect_equal((in_train, in_val), (["6"], ["1"]), done.stderr)
+    expect_equal((in_train, in_val), (["7"], ["1"]), done.stderr)
     done = run("data", "verify", "--data", data)
     expect_equal(done.returncode, DONE, done.stdout, done.stderr)
-    expect("6 hidden files or folders are left out" in done.stdout, done.stdout)
+    expect("7 hidden names" in done.stdout, done.stdout)
     # A packed file's shadow is no second one.
     expect_equal(run("data", "convert", "--from", data, "--out", path("hidden-packed", "a.ctpack")).returncode, DONE)
     damage(path("hidden-packed", "._a.ctpack"), b"\0")

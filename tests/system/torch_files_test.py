@@ -94,7 +94,7 @@ def a_pretrained_network_has_its_head_fitted():
     done = train(path("same-classes"), settings(seed=8), "--pretrained", torch_save(path("same.pth"), state_dict()))
     expect("10 tensors are loaded from" in done.stderr and "initialised from the seed" not in done.stderr, done.stderr)
     expect_equal(safetensors(path("same-classes", "last.bin"))[0], own())
-    bad(CHECKPOINT, "only the last layer differs", *train_words(path("never"), settings(), "--init", file))
+    bad(CHECKPOINT, "only the last layer differs", *train_words(path("never"), settings(), "--init", file, "--init-head", "keep"))
     bad(USAGE, "--init-head needs --init FILE or --pretrained FILE", *train_words(path("never"), settings(), "--init-head",
                                                                                  "fit"))
 

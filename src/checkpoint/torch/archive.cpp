@@ -16,7 +16,16 @@
 namespace ct {
 namespace {
 
-constexpr std::string_view kZip = "PK\3\4", kPickleName = "/data.pkl";
+constexpr std::string_view kZip = "PK\3\4", kPickleName = "/data.pkl", kScriptName = "/constants.pkl";
+
+/// Does the list of files, at the archive's end, have such a name?
+bool lists(std::string_view archive, std::string_view name) {
+  return archive.substr(archive.size() - std::min<size_t>(archive.size(), 65536)).find(name) != archive.npos;
+}
+
+std::string_view text_of(std::span<const std::byte> file) {
+  return {reinterpret_cast<const char*>(file.data()), file.size()};
+}
 
 /// The files of the archive below its one folder, by name.
 using Files = std::map<std::string_view, std::span<const std::byte>>;
@@ -90,15 +99,16 @@ std::vector<std::byte> in_order_of_shape(const PickledTensor& tensor, std::span<
 }  // namespace
 
 bool is_torch_archive(std::span<const std::byte> file) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-  const size_t part = std::min<size_t>(text.size(), 65536);
-  const auto names_pickle = [](std::string_view of) { return of.find(kPickleName) != of.npos; };
-  return text.starts_with(kZip) &&
-         (names_pickle(text.substr(0, part)) || names_pickle(text.substr(text.size() - part)));
+  const std::string_view text = text_of(file);
+  return text.starts_with(kZip) && (text.substr(0, 65536).find(kPickleName) != text.npos || lists(text, kPickleName));
 }
 
 std::vector<TensorView> tensors_of_torch_archive(std::span<const std::byte> archive, const Path& path,
                                                  std::vector<std::vector<std::byte>>& copies) {
+  if (lists(text_of(archive), kScriptName))
+    fail(ExitCode::checkpoint, in_quotes(path.native()),
+         " is TorchScript, a program with its weights: save the weights alone, with python3 -c \"import torch; ",
+         "torch.save(torch.jit.load(", in_quotes(path.native()), ", map_location='cpu').state_dict(), 'W.pth')\"");
   const Files files = files_of(archive, path);
   const auto file = [&](std::string_view name) {
     const auto at = files.find(name);

@@ -55,6 +55,20 @@ class Reading {
   int fd_;
 };
 
+/// "left out: 2 hidden files or folders, such as '.DS_Store'; ..."; empty: nothing is.
+std::string note_of(const AllLeftOut& all) {
+  std::string note;
+  const auto add = [&](const LeftOut& left_out, const char* one, const char* what) {
+    if (left_out.count > 0)
+      note += str(note.empty() ? "left out: " : "; ", counted(left_out.count, one), what, ", such as ",
+                  in_quotes(left_out.first.native()));
+  };
+  add(all.loose, "picture", " in no folder of a class");
+  add(all.unnamed, "file", " without the name of a picture (.jpg, .png, ...)");
+  add(all.hidden, "hidden name", "");
+  return note;
+}
+
 }  // namespace
 
 ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& options)
@@ -65,12 +79,7 @@ ImageFolderSet::ImageFolderSet(fs::path folder, const ImageFolderOptions& option
                 .may_lack_classes = !options.classes.empty(),
                 .threads = options.threads}) {
   labels_ = listing_.take_labels();
-  if (const LeftOut& loose = listing_.loose(); loose.count > 0)
-    notes_.push_back(str(counted(loose.count, "picture"), " in no folder of a class ", loose.count > 1 ? "are" : "is",
-                         " left out, such as ", in_quotes(loose.first.native())));
-  if (const LeftOut& hidden = listing_.hidden(); hidden.count > 0)
-    notes_.push_back(str(counted(hidden.count, "hidden file"), " or folder", hidden.count > 1 ? "s are" : " is",
-                         " left out, such as ", in_quotes(hidden.first.native())));
+  if (std::string note = note_of(listing_.left_out()); !note.empty()) notes_.push_back(std::move(note));
 }
 
 uint32_t ImageFolderSet::fingerprint() const {

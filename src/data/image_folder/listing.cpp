@@ -56,13 +56,15 @@ bool leads_to_folder(const OpenFolder& folder, const std::string& name, unsigned
   return fstatat(folder.fd(), name.c_str(), &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
-bool is_text(const std::string& name) {
+/// Why this cannot be the name of a class; empty: it can.
+std::string fault_of_name(const std::string& name) {
   for (size_t at = 0; at < name.size();) {
     const size_t length = utf8_length(name, at);
-    if (length == 0 || is_control(name, at)) return false;
+    if (length == 0) return "is not UTF-8 text";
+    if (is_control(name, at)) return "contains a control character, such as a tab or a line break";
     at += length;
   }
-  return true;
+  return "";
 }
 
 /// What one folder holds, in the order of names once it is sorted.
@@ -85,7 +87,7 @@ struct ClassFiles {
   std::string names;  // counted from the class's folder, one behind the other
   std::vector<size_t> ends;
   std::vector<uint32_t> bytes;
-  LeftOut hidden;
+  LeftOut hidden, unnamed;
 };
 
 class ClassReader {
@@ -129,13 +131,18 @@ class ClassReader {
         continue;
       }
       const bool named = is_picture_name(name);
-      if (type == DT_REG && !named) continue;
+      if (type == DT_REG && !named) {
+        result_.unnamed.add(path / name);
+        continue;
+      }
       const std::string inside = below.empty() ? name : str(below, '/', name);
       const int error = type != DT_DIR && fstatat(folder.fd(), name.c_str(), &info, 0) != 0 ? errno : 0;
       if (type == DT_DIR || (error == 0 && S_ISDIR(info.st_mode)))
         visit(inside);
       else if (named)
         found.files.emplace_back(name, bytes_of(path / name, error, info));
+      else
+        result_.unnamed.add(path / name);
     }
     folders_.push_back(std::move(found));
     above_.pop_back();
@@ -157,21 +164,20 @@ class ClassReader {
 
 }  // namespace
 
-std::vector<std::string> folders_in(const fs::path& folder, LeftOut* hidden, LeftOut* loose) {
+std::vector<std::string> folders_in(const fs::path& folder, AllLeftOut* left_out) {
   if (const PathKind kind = kind_of(folder, ExitCode::data); kind != PathKind::folder)
     fail(ExitCode::data, folder.string(), ": ", kind == PathKind::nothing ? "no such folder" : "not a folder",
          "; it must contain a folder of pictures for each class");
   OpenFolder open(folder);
   std::vector<std::string> names;
   for (const auto& [name, type] : open.entries(folder)) {
-    if (!leads_to_folder(open, name, type)) {
-      if (loose != nullptr && is_picture_name(name) && !is_hidden_name(name)) loose->add(folder / name);
-      continue;
-    }
-    if (!is_hidden_name(name))
+    const bool hidden = is_hidden_name(name);
+    if (!hidden && leads_to_folder(open, name, type)) {
       names.push_back(name);
-    else if (hidden != nullptr)
-      hidden->add(folder / name);
+    } else if (left_out != nullptr) {
+      LeftOut& reason = hidden ? left_out->hidden : is_picture_name(name) ? left_out->loose : left_out->unnamed;
+      reason.add(folder / name);
+    }
   }
   std::ranges::sort(names);
   return names;
@@ -188,9 +194,9 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   if (names.size() > kMost)
     fail(ExitCode::data, folder.string(), ": ", names.size(), " folders; there may be ", kMost, " classes");
   for (const std::string& name : names)
-    if (!is_text(name))
-      fail(ExitCode::data, folder.string(), ": the folder ", in_quotes(name),
-           " names a class, but its name is not UTF-8 text; rename it");
+    if (const std::string fault = fault_of_name(name); !fault.empty())
+      fail(ExitCode::data, folder.string(), ": the folder ", in_quotes(name), " names a class, but its name ", fault,
+           "; rename it");
   return names;
 }
 
@@ -211,7 +217,7 @@ std::string problem_of_file(const fs::path& path) {
 }
 
 Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes, const ListingOptions& options) {
-  folders_in(folder, &hidden_, &loose_);
+  folders_in(folder, &left_out_);
   in_order(
       static_cast<int64_t>(classes.size()), std::min(options.threads, static_cast<int>(classes.size())),
       [&](int64_t c) { return ClassReader(folder / classes[static_cast<size_t>(c)], options).read(); },
@@ -221,8 +227,8 @@ Listing::Listing(const fs::path& folder, const std::vector<std::string>& classes
         for (const size_t end : files.ends) ends_.push_back(before + end);
         bytes_.insert(bytes_.end(), files.bytes.begin(), files.bytes.end());
         labels_.insert(labels_.end(), files.bytes.size(), static_cast<uint16_t>(c));
-        if (hidden_.count == 0) hidden_.first = files.hidden.first;
-        hidden_.count += files.hidden.count;
+        left_out_.hidden.add(files.hidden);
+        left_out_.unnamed.add(files.unnamed);
       });
   if (bytes_.empty())
     fail(ExitCode::data, folder.string(), ": no pictures in the folders of any class; put some there");

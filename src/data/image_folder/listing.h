@@ -1,7 +1,7 @@
 // The content of a split's folder, as in torchvision's ImageFolder: a class for each folder, in the order of their
 // names; the pictures of a class at any depth below, in the order of the folders' paths and by name in each folder.
 // Links are followed. The ending of a name decides whether a file is listed; its content is checked when it is read.
-// Hidden names (data/folder_names.h), which torchvision includes, are left out and counted.
+// Hidden names (data/folder_names.h), which torchvision includes, are left out. All that is left out is counted.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ct {
 
-/// What a listing leaves out: hidden files and folders; or pictures beside the folders of the classes.
+/// Files and folders that a listing leaves out, for one reason.
 struct LeftOut {
   int64_t count = 0;
   std::filesystem::path first;
@@ -23,15 +23,25 @@ struct LeftOut {
   void add(const std::filesystem::path& path) {
     if (count++ == 0) first = path;
   }
+  void add(const LeftOut& others) {
+    if (count == 0) first = others.first;
+    count += others.count;
+  }
 };
 
-/// Names of the folders in `folder`, sorted; hidden ones are added to `hidden`, and pictures beside them to `loose`.
-/// Error(data) if `folder` is not a folder.
-std::vector<std::string> folders_in(const std::filesystem::path& folder, LeftOut* hidden = nullptr,
-                                    LeftOut* loose = nullptr);
+/// By their reasons.
+struct AllLeftOut {
+  LeftOut hidden;   // files and folders
+  LeftOut loose;    // pictures beside the folders of the classes
+  LeftOut unnamed;  // files without the name of a picture
+};
+
+/// Names of the folders in `folder`, sorted; what lies beside them is added to `left_out`. Error(data) if `folder` is
+/// not a folder.
+std::vector<std::string> folders_in(const std::filesystem::path& folder, AllLeftOut* left_out = nullptr);
 
 /// The same as class names. Error(data) if there are fewer than two or more than a label can represent, or if a name is
-/// not UTF-8 text.
+/// not UTF-8 text or contains a control character.
 std::vector<std::string> class_folders(const std::filesystem::path& folder);
 
 struct ListingOptions {
@@ -60,9 +70,7 @@ class Listing {
   std::string_view name(int64_t i) const;
   /// 0: it cannot be a picture.
   uint32_t bytes(int64_t i) const { return bytes_[static_cast<size_t>(i)]; }
-  const LeftOut& hidden() const { return hidden_; }
-  /// Pictures in the folder itself, which are of no class.
-  const LeftOut& loose() const { return loose_; }
+  const AllLeftOut& left_out() const { return left_out_; }
   /// Moves the labels of all pictures to the caller.
   std::vector<uint16_t> take_labels() { return std::move(labels_); }
 
@@ -71,7 +79,7 @@ class Listing {
   std::vector<uint64_t> ends_;    // of each in names_
   std::vector<uint32_t> bytes_;   // of each file
   std::vector<uint16_t> labels_;  // of each picture
-  LeftOut hidden_, loose_;
+  AllLeftOut left_out_;
 };
 
 }  // namespace ct

@@ -144,8 +144,10 @@ std::string checked_text(const ConfigField& field, const Node& node) {
 
 /// 20%, 8, 2/5 or a folder.
 Portion checked_portion(const ConfigField& field, const Node& node) {
-  if (!node.is_number() && node.kind != Kind::text)
-    wrong_type(field, node, "a percentage such as 20%, a number of images, or a folder");
+  const bool fraction = node.kind == Kind::real && std::floor(node.real) != node.real;
+  if (fraction || (!node.is_number() && node.kind != Kind::text))
+    wrong_type(field, node, "a share such as 20%, a number of images, a fold such as 1/5, or a folder",
+               fraction && node.real > 0 && node.real < 1 ? str("; did you mean ", flow(node.real * 100), "%?") : "");
   const Portion portion =
       node.is_number() ? Portion{.amount = static_cast<double>(checked_integer(field, node))} : portion_of(node.text);
   if (const std::string fault = fault_of(portion); !fault.empty())

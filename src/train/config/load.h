@@ -19,7 +19,7 @@ struct ConfigOverride {
 
 struct ConfigSources {
   std::vector<std::filesystem::path> files = {};  // in order: a later file's keys win
-  bool begins_with_default = false;               // the first is default.yaml by default
+  bool begins_with_default = false;               // no word names the first
   std::vector<ConfigOverride> fitted = {};        // the program's choice for its input, which all words replace
   // Flags of the command line that depend on the files; null: none.
   std::function<std::vector<ConfigOverride>(const Merge& files, std::vector<std::string>* warnings)> flags = {};
