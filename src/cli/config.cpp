@@ -12,6 +12,7 @@
 #include "cli/foreign.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
+#include "cli/training_words.h"
 #include "train/config/foreign.h"
 #include "train/config/load.h"
 #include "train/config/print.h"
@@ -27,14 +28,15 @@ void warn_of(const std::vector<std::string>& warnings) {
 
 int show(const Words& words) {
   CLI::App app("Prints the effective configuration as YAML, with the origin of each value.", "cifar-train config show");
-  ConfigWords files;
+  TrainingWords training;
   std::string ranks = "auto";
-  add_config_options(app, files, "FILE,--config");
+  training.add_to(app, "FILE,--config");
   app.add_option("--ranks", ranks, "number of ranks, for the batch sizes")->capture_default_str();
   if (!parse(app, words)) return 0;
 
+  training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
-  const Config config = load_config(locate_configs(files, &warnings), &warnings);
+  const Config config = load_config(training.sources(&warnings), &warnings);
   const std::string text = to_yaml(config, {.origins = true, .ranks = rank_count(config, ranks)});
   warn_of(warnings);
   std::fputs(text.c_str(), stdout);
@@ -111,7 +113,6 @@ int check_config(const Words& words) {
   if (wrong.empty()) return 0;
   if (wrong.size() == 1) throw wrong.front();
   for (const Error& error : wrong) std::printf("wrong: %s\n", printable(error.what()).c_str());
-  std::fflush(stdout);  // before the summary, where both go to one file
   fail(ExitCode::usage, wrong.size(), " of ", files.size(), " configurations are wrong, as listed above");
 }
 

@@ -52,7 +52,6 @@ int import_file(const Words& words) {
     write_new_file(files, out, std::as_bytes(std::span(text)));
   }
   std::fputs((out.empty() ? text : report(result, "")).c_str(), stdout);
-  std::fflush(stdout);  // before the error, where both go to one file
   if (!result.broken.empty()) fail(ExitCode::usage, result.broken);
   const auto refused = std::ranges::count(result.keys, Fate::refused, &KeyFate::fate);
   if (refused > 0)

@@ -12,9 +12,9 @@
 #include "base/host.h"
 #include "base/paths.h"
 #include "base/text.h"
-#include "cli/config_lookup.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
+#include "cli/training_words.h"
 #include "data/locate.h"
 #include "device/cuda.h"
 #include "metrics/metrics_log.h"
@@ -213,17 +213,17 @@ std::unique_ptr<Backend> backend_for_sizes(const Config& config) {
 int verb_estimate(const Words& words) {
   CLI::App app("Memory and traffic of a run, for every ZeRO stage; nothing is trained or written.",
                "cifar-train estimate");
-  ConfigWords files;
+  TrainingWords training;
   std::string asked_ranks = "auto";
   bool json = false;
-  add_config_options(app, files);
-  add_key_option(app, files, "--device", "device", "auto | cpu | cuda | cuda:N");
+  training.add_to(app);
   app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 
+  training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
-  const Config given = load_config(locate_configs(files, &warnings), &warnings), config = for_this_machine(given);
+  const Config given = load_config(training.sources(&warnings), &warnings), config = for_this_machine(given);
   for (const std::string& line : warnings) warn(line);
   if (given.fp16.enabled && !config.fp16.enabled)
     warn("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large");

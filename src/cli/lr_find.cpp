@@ -67,7 +67,8 @@ std::vector<RatePoint> run_test(const LrFindFlags& f, const Config& config, Comm
   return points;
 }
 
-void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
+/// `takes_lr`: --lr sets the rate of this configuration.
+void print(const LrFindFlags& f, bool takes_lr, const std::vector<RatePoint>& points) {
   const std::vector<RatePoint> smooth = smoothed(points, f.steps);
   const auto found = suggest_rate(smooth);
   if (f.json) {
@@ -87,8 +88,8 @@ void print(const LrFindFlags& f, const std::vector<RatePoint>& points) {
   if (!found)
     fail(ExitCode::diverged, "lr-find: the loss falls clearly at no rate from ", document::flow(f.from), " to ",
          document::flow(f.to), "; try --from, --to, or more --steps");
-  std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try --lr %.2g\n", points.size(),
-              found->steepest, found->lowest, found->rate);
+  std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try %s %.2g\n", points.size(),
+              found->steepest, found->lowest, takes_lr ? "--lr" : "a rate of", found->rate);
 }
 
 }  // namespace
@@ -114,11 +115,10 @@ int verb_lr_find(const Words& words) {
   f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
   ConfigSources sources = f.training.sources(&warnings);
-  if (f.steps == 0) {
-    std::vector<std::string> not_yet;
-    const Config config = load_config(sources, &not_yet);
-    f.steps = default_steps(batch_for(config.batch, rank_count(config, f.ranks)).train);
-  }
+  std::vector<std::string> not_yet;
+  const Config given = load_config(sources, &not_yet);
+  if (f.steps == 0) f.steps = default_steps(batch_for(given.batch, rank_count(given, f.ranks)).train);
+  const bool takes_lr = optim::overrides_lr(given.scheduler).empty() || !optim::peak_lr(given.scheduler).empty();
   for (const auto& [key, value] : {std::pair{"optimizer.params.lr", f.from}, {"scheduler.params.gamma", growth(f)}})
     sources.overrides.push_back({key, document::flow(value), "lr-find"});
   sources.overrides.insert(sources.overrides.end() - 1, {"scheduler.type", "ExponentialLR", "lr-find"});
@@ -129,7 +129,7 @@ int verb_lr_find(const Words& words) {
   batch_for(config.batch, ranks);
   return run_job(ranks, [&](Communicator& comm) {
     const std::vector<RatePoint> points = run_test(f, config, comm);
-    if (comm.rank() == 0) print(f, points);
+    if (comm.rank() == 0) print(f, takes_lr, points);
     return 0;
   });
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/in_flight.h"
+#include "base/shell_word.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "cli/launch/rank_place.h"
@@ -36,7 +37,8 @@ bool stops_on_request(const ct::Words& words) { return trains(words) || words[0]
 
 [[noreturn]] void fail_for_verb(const std::string& word) {
   if (word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"))
-    ct::fail(ct::ExitCode::usage, ct::in_quotes(word), " is not a verb; to train with it: cifar-train --config ", word);
+    ct::fail(ct::ExitCode::usage, ct::in_quotes(word), " is not a verb; to train with it: cifar-train --config ",
+             ct::shell_word(word));
   std::vector<std::string> names;
   for (const ct::Verb& verb : ct::verbs()) names.emplace_back(verb.name);
   const std::string near = ct::verb_meant(word);

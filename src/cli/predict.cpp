@@ -269,7 +269,6 @@ int verb_predict(const Words& words) {
     std::ranges::stable_sort(all, {}, [](const Prediction& one) { return one.classes.front().second; });
   print(all, list, info.class_names, f, console);
   say_left_out();
-  std::fflush(stdout);  // before the error, where both go to one file
   if (const auto problems = list.problems(From::given); !problems.empty())
     fail(ExitCode::data, problems.size(), " of ", f.images.size(),
          " given images cannot be read: ", named(problems.begin()->first, problems.begin()->second),

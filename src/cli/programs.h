@@ -42,7 +42,4 @@ class ExecWords {
 /// In a child after fork(): it ignores ^C, which the parent forwards once, and ends when the parent ends.
 void belong_to(pid_t parent);
 
-/// Quotes a word for a shell: unchanged if it is plain, otherwise in single quotes.
-std::string shell_word(const std::string& word);
-
 }  // namespace ct

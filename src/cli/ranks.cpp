@@ -159,6 +159,7 @@ int run_job(int ranks, const std::function<int(Communicator&)>& body, Supervisio
 int launch_rank() { return launch_or_none().rank; }
 
 int report_failure(const Error& error) {
+  std::fflush(stdout);  // before the error, where both go to one file
   const Launch launch = launch_or_none();
   if (launch.rank == 0) {
     print_error(error.what());

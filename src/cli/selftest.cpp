@@ -117,7 +117,6 @@ int verb_selftest(const Words& words) {
     std::printf("\n");
   }
   if (total.failed == 0) return 0;
-  std::fflush(stdout);
   fail(ExitCode::bug, "selftest: ", total.failed, " of ", total.cases, " cases do not agree with their references on ",
        device, ", the first: ", report.failure);
 }

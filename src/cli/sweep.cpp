@@ -20,6 +20,7 @@
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
 #include "train/config/print.h"
+#include "train/config/schema.h"
 #include "train/device.h"
 #include "train/host_lacks.h"
 #include "train/setup.h"
@@ -74,6 +75,18 @@ ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings
       fail(ExitCode::usage, "--set ", in_quotes(word),
            ": leave it out, because a sweep puts the folders of its runs into the one of --output");
   return sources;
+}
+
+/// Refuses a swept optimizer.params.lr that the schedule replaces, and another rate than that of --lr.
+void require_swept_rate_in_use(const SweepRun& run, const Config& config, const ConfigSources& sources) {
+  const std::string_view first = optim::overrides_lr(config.scheduler), peak = optim::peak_lr(config.scheduler);
+  const std::string instead = str("scheduler.params.", first), lr = text_of_key(config, "optimizer.params.lr");
+  for (const Setting& setting : run.settings)
+    if (setting.key == "optimizer.params.lr" && !first.empty() && text_of_key(config, instead) != lr)
+      fail(ExitCode::usage, setting.option, " ", setting.text(), " changes nothing, because ", instead, " ",
+           text_of_key(config, instead), " replaces this rate: sweep scheduler.params.", peak.empty() ? first : peak,
+           " instead");
+  require_one_rate(sources);
 }
 
 /// Ranks of each run: as many as were asked for, the one that a launcher says, or by its share of the cores or GPUs.
@@ -163,6 +176,7 @@ int verb_sweep(const Words& words) {
     ConfigSources own = sources;
     own.swept = run.overrides();
     const Config config = load_config(own, &warnings);
+    require_swept_rate_in_use(run, config, own);
     const int64_t ranks = ranks_of(config, f);
     batch_sizes(config, ranks);
     if (!f.job.scheduler.empty()) require_gpus_asked_for(f.job, config, ranks);

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <bitset>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -21,6 +22,7 @@
 #include "comm/detect_launch.h"
 #include "comm/host/threads.h"
 #include "data/description.h"
+#include "metrics/shared_text.h"
 #include "train/agree.h"
 #include "train/config/foreign.h"
 #include "train/config/load.h"
@@ -40,7 +42,7 @@ struct TrainFlags {
   std::string resume = "auto", ranks = "auto";
   bool reset = false, print_config = false, dry_run = false, dump_plan = false, quiet = false, verbose = false,
        no_record = false;
-  int requeue_code = static_cast<int>(ExitCode::stopped);
+  int requeue_code = static_cast<int>(ExitCode::stopped), progress_fd = -1;
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
@@ -58,6 +60,10 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("-v,--verbose", f.verbose, "print more lines");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
+  app.add_option("--progress-fd", f.progress_fd)->group("")->check([](const std::string& text) {  // of a sweep
+    const int fd = std::atoi(text.c_str());
+    return is_shared_text(fd) ? "" : str(text, " is not a descriptor that a sweep passes to its runs: leave it out");
+  });
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
 }
 
@@ -291,7 +297,7 @@ int verb_train(const Words& words) {
   const int code = run_job(
       ranks,
       [&](Communicator& comm) {
-        Console console(comm.rank() == 0, verbosity);
+        Console console(comm.rank() == 0, verbosity, f.progress_fd);
         console.progress("opening the device");
         return static_cast<int>(train(options, comm, console));
       },

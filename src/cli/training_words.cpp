@@ -1,29 +1,49 @@
 #include "cli/training_words.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 
 namespace ct {
 namespace {
 
-/// --lr: the optimizer's rate, or the largest rate of a schedule that replaces it.
+constexpr const char* kLr = "--lr";
+
+/// --lr: the optimizer's rate, and the largest rate of a schedule that replaces it.
 void set_lr(ConfigSources& sources, const std::string& lr) {
-  sources.overrides.push_back({"optimizer.params.lr", lr, "--lr"});
+  sources.overrides.push_back({"optimizer.params.lr", lr, kLr});
   std::vector<std::string> not_yet;  // the warnings of the configuration with the schedule's own rates
-  const std::string_view key = optim::overrides_lr(load_config(sources, &not_yet).scheduler);
-  if (!key.empty() && !key.ends_with("max_lr"))
-    fail(ExitCode::usage, "--lr is ambiguous: the schedule's rate follows scheduler.params.", key,
+  const optim::LrSchedule schedule = load_config(sources, &not_yet).scheduler;
+  const std::string_view peak = optim::peak_lr(schedule), first = optim::overrides_lr(schedule);
+  if (!first.empty() && peak.empty())
+    fail(ExitCode::usage, "--lr is ambiguous: the schedule's rate follows scheduler.params.", first,
          " and further keys; give them with --set");
-  if (!key.empty()) sources.overrides.push_back({str("scheduler.params.", key), lr, "--lr"});
+  if (!peak.empty()) sources.overrides.push_back({str("scheduler.params.", peak), lr, kLr});
+  require_one_rate(sources);
 }
 
 }  // namespace
 
-void TrainingWords::add_to(CLI::App& app) {
-  add_config_options(app, files);
-  app.add_option("--lr", lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
+void require_one_rate(const ConfigSources& sources) {
+  const auto number = [](const std::string& text) { return std::strtod(text.c_str(), nullptr); };
+  const auto compare = [&](const std::string& key, const std::string& value, const std::string& origin) {
+    for (const ConfigOverride& rate : sources.overrides)
+      if (rate.origin == kLr && rate.key == key && number(rate.value) != number(value))
+        fail(ExitCode::usage, "--lr ", rate.value, " and ", printable(origin), " give two values of ", key,
+             ": leave one of them out");
+  };
+  for (const std::string& set : sources.sets)
+    if (const size_t equals = set.find('='); equals != set.npos)
+      compare(set.substr(0, equals), set.substr(equals + 1), "--set " + set);
+  for (const ConfigOverride& swept : sources.swept) compare(swept.key, swept.value, swept.origin);
+}
+
+void TrainingWords::add_to(CLI::App& app, const std::string& config) {
+  add_config_options(app, files, config);
+  app.add_option(kLr, lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
   CLI::Option* from = app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file");
   app.add_option("--pretrained", pretrained, "another name of --init")->excludes(from);
   app.add_option("--init-head", init_head,

@@ -1,4 +1,5 @@
-// The options that say what is trained and from which weights, common to train, lr-find and sweep.
+// The options that say what is trained and from which weights, common to train,
+// lr-find, sweep, estimate and config show.
 #pragma once
 
 #include <string>
@@ -16,8 +17,9 @@ struct TrainingWords {
   bool init_resize = false;
   ForeignFlags foreign;
 
-  /// Adds the options of a configuration, --lr, those of initial weights, and the flags of other programs.
-  void add_to(CLI::App& app);
+  /// Adds the options of a configuration, --lr, those of initial weights, and the flags of other programs. `config`: as
+  /// for add_config_options().
+  void add_to(CLI::App& app, const std::string& config = "--config");
   /// locate_configs() with all of these options.
   ConfigSources sources(std::vector<std::string>* warnings) const;
   /// The file of initial weights; empty: they are drawn from the seed.
@@ -26,5 +28,8 @@ struct TrainingWords {
   /// The options of initial weights, for a process whose working folder may differ.
   std::vector<std::string> initial_words() const;
 };
+
+/// Error(usage) where --set or a sweep's word gives a key of --lr another value.
+void require_one_rate(const ConfigSources& sources);
 
 }  // namespace ct

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/paths.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/python_batches.h"
@@ -92,7 +93,7 @@ class Layout {
 
   std::string by_convert(const fs::path& from, std::string_view what, const std::string& out) const {
     return str(from.string(), ": ", what, ", from which the program does not train: convert it with ",
-               "cifar-train data convert --from ", in_quotes(from.native()), " --out ", in_quotes(out));
+               "cifar-train data convert --from ", shell_word(from.string()), " --out ", shell_word(out));
   }
 
   std::string lists() const {
@@ -136,7 +137,7 @@ class Layout {
       return str(path_.string(), ": has ", test ? *train : *val, "/ but no ", own,
                  "/ to evaluate on: give the folder of those pictures with --data DIR");
     return str(path_.string(), ": has ", *part, "/", *part == own ? "" : " where a folder of pictures has " + own + "/",
-               ": did you mean --data ", (path_ / *part).string());
+               ": did you mean --data ", shell_word((path_ / *part).string()));
   }
 
   std::string python() const {
@@ -160,7 +161,8 @@ class Layout {
     const std::string picture = wants_folders() ? picture_of_class() : "";
     if (picture.empty()) return "";
     if (evaluated_)
-      return str(path_.string(), ": its class folders are directly in it: did you mean --data ", path_.string());
+      return str(path_.string(), ": its class folders are directly in it: did you mean --data ",
+                 shell_word(path_.string()));
     return str(path_.string(), ": ", in_quotes(picture),
                " is in it, as in one split of a folder of pictures: give the folder that contains train/ and val/, or ",
                "name both by data.train and data.val");

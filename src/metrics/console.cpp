@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "metrics/log_format.h"
+#include "metrics/shared_text.h"
 
 namespace ct {
 namespace {
@@ -34,8 +35,11 @@ std::string in_one_row(const std::string& line) {
 
 }  // namespace
 
-Console::Console(bool speaks, Verbosity verbosity)
-    : speaks_(speaks), terminal_(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)), verbosity_(verbosity) {}
+Console::Console(bool speaks, Verbosity verbosity, int progress_fd)
+    : speaks_(speaks),
+      terminal_(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)),
+      verbosity_(verbosity),
+      progress_fd_(progress_fd) {}
 
 Console::~Console() {
   {
@@ -88,6 +92,7 @@ void Console::progress(const std::string& what) {
   const std::lock_guard lock(mutex_);
   what_ = what;
   since_ = Clock::now();
+  if (progress_fd_ >= 0) write_shared_text(progress_fd_, printable(what));
   if (what.empty()) return clear_progress();
   if (!terminal_) return;
   show_in_place(printable(what));

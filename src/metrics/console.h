@@ -20,7 +20,8 @@ enum class Verbosity : uint8_t { quiet, normal, verbose };
 /// where nothing else was printed for half a minute. A thread prints both, so that no work has to.
 class Console {
  public:
-  Console(bool speaks, Verbosity verbosity);
+  /// `progress_fd`: a SharedText that always has what runs, for the process that started this one; -1: none.
+  Console(bool speaks, Verbosity verbosity, int progress_fd = -1);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
@@ -58,6 +59,7 @@ class Console {
 
   const bool speaks_, terminal_;
   const Verbosity verbosity_;
+  const int progress_fd_;
   Clock::time_point due_;  // advance()
   std::mutex mutex_;       // of all that follows
   std::string what_;       // runs; empty: nothing that was named

@@ -51,7 +51,7 @@ inline std::string doubt_of_fall(const std::optional<StepCount>& total_num_steps
 /// WarmupLR. It ignores the optimizer's rate: lr = min + (max - min) gamma, where gamma is warmup_share() in the
 /// warm-up, then 1. The first two steps use min.
 struct WarmupLr {
-  static constexpr std::string_view kType = "WarmupLR", kOverridesLr = "warmup_max_lr";
+  static constexpr std::string_view kType = "WarmupLR", kOverridesLr = "warmup_max_lr", kPeakLr = kOverridesLr;
   double warmup_min_lr = 0, warmup_max_lr = 1e-3;
   StepCount warmup_num_steps = 1000;
   WarmupType warmup_type = WarmupType::log;
@@ -141,7 +141,7 @@ struct WarmupCosineLr {
 /// momentum from cycle_max_mom to cycle_min_mom and back; then both decay. The schedule ignores the optimizer's rate
 /// and, with cycle_momentum, its betas: the second beta is kBeta2. The first step uses both minima.
 struct OneCycle {
-  static constexpr std::string_view kType = "OneCycle", kOverridesLr = "cycle_min_lr";
+  static constexpr std::string_view kType = "OneCycle", kOverridesLr = "cycle_min_lr", kPeakLr = "cycle_max_lr";
   static constexpr double kBeta2 = 0.99;
   std::optional<double> cycle_min_lr, cycle_max_lr;
   double decay_lr_rate = 0;
@@ -174,6 +174,11 @@ struct OneCycle {
       return ConfigFault{"cycle_min_lr", "must be given: the rate at the beginning and the end of the cycle"};
     if (!cycle_max_lr) return ConfigFault{"cycle_max_lr", "must be given: the rate at the cycle's peak"};
     return {};
+  }
+  std::string doubt() const {
+    if (!cycle_min_lr || !cycle_max_lr || *cycle_max_lr >= *cycle_min_lr) return "";
+    return str("cycle_max_lr ", *cycle_max_lr, " is less than cycle_min_lr ", *cycle_min_lr,
+               ": the rate falls where it should rise; lower cycle_min_lr");
   }
   std::optional<ConfigFault> fault_of_run(int64_t steps) const {
     const double last = steps > 0 && cycle_momentum ? at({}, steps - 1).betas[0] : 0;  // after the cycle it increases

@@ -2,6 +2,7 @@
 // schedule's keys, with kType, keys() and fault() as in optim/optimizer.h and the members
 //   at()                 the rates of applied step number `step`, counted from 0, from the optimizer's rates
 //   kOverridesLr         optional: the key that replaces the optimizer's rate
+//   kPeakLr              optional: of such a schedule, the key of its largest rate
 //   fit_run()            optional: takes the number of the run's steps; called before at()
 //   doubt()              optional: a warning of a probable mistake, "KEY ...: the remedy"; "": none
 //   fault_of_run(steps)  optional: the fault of its keys in a run of `steps` steps
@@ -48,6 +49,15 @@ inline std::string_view overrides_lr(const LrSchedule& schedule) {
   return std::visit(
       [](const auto& s) -> std::string_view {
         if constexpr (requires { s.kOverridesLr; }) return s.kOverridesLr;
+        return {};
+      },
+      schedule);
+}
+/// kPeakLr of schedules that have it; empty: the optimizer's rate, or no key, is the largest rate.
+inline std::string_view peak_lr(const LrSchedule& schedule) {
+  return std::visit(
+      [](const auto& s) -> std::string_view {
+        if constexpr (requires { s.kPeakLr; }) return s.kPeakLr;
         return {};
       },
       schedule);

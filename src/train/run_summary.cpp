@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/host.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "comm/all_ranks.h"
@@ -306,7 +307,7 @@ void RunSummary::print_end(const std::string& weights_sha256, const Json& usage,
                     human_bytes(peak["process"].get<uint64_t>()), " of memory a rank"));
   run_.log.note("weights_sha256 " + weights_sha256);
   if (const std::string line = best_line(folder, final); !line.empty()) run_.log.note(line);
-  run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + best);
+  run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + shell_word(best));
 }
 
 }  // namespace ct

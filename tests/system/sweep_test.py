@@ -218,8 +218,8 @@ def a_terminal_shows_how_far_its_runs_are():
     sets = settings(train__epochs=200)
     text, silence = on_terminal(*words(path("terminal"), sets, "--grid", "seed=1,2")[1:])
     expect(silence < 2, silence, text)
-    expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/200, step \d+, loss \d\.\d{3}; \d+ s left")
-    expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/200, step \d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/200, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/200, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
     expect_match(text, r"\x1b\[K\[1/2\] seed=1: accuracy \d+\.\d\d %, \d+ s")
 
 
@@ -492,6 +492,9 @@ def missing_data_is_an_error_of_data():
 @check
 def mistakes_are_refused_before_anything_begins():
     cases = [
+        (["--grid", LR + "=0.1,0.2", "--set", "scheduler.type=WarmupLR"],
+         ["--grid %s=0.1 changes nothing" % LR, "sweep scheduler.params.warmup_max_lr instead"]),
+        (["--lr", "0.5", "--grid", LR + "=0.1,0.2"], ["--lr 0.5 and --grid %s=0.1 give two values of %s" % (LR, LR)]),
         (["--grid", "optimizer.params.lrr=0.1,0.2"], ["--grid optimizer.params.lrr=0.1: unknown key 'optimizer.params.lrr'"]),
         (["--grid", "train.epoch=1,2"], ["unknown key 'train.epoch'", "did you mean 'train.epochs'"]),
         (["--case", "trian.epochs=1"], ["--case trian.epochs=1: unknown key 'trian.epochs'", "did you mean 'train.epochs'"]),

@@ -1,6 +1,7 @@
 """config, data, ckpt, eval, doctor and selftest through the program: good and bad input, exit codes, one line of error. Where
 the build has the program whose GPUs are the host's stand-in, doctor and selftest look at those too."""
 import os
+import shlex
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -97,7 +98,9 @@ def the_help_of_every_verb_ends_with_two_examples_that_name_its_options():
 @check
 def a_configuration_and_a_run_need_no_option():
     few_steps = ["--set", "data.path=" + synthetic(), "--set", "train.max_steps=1", "--output", path("plain words")]
-    good("train", "linear.yaml", *few_steps)
+    done = run("train", "linear.yaml", *few_steps)
+    command = re.search("evaluate with: cifar-train (.*)", done.stderr).group(1)
+    expect_equal(shlex.split(command), ["eval", "--ckpt", path("plain words", "best.bin")])
     whole = good("eval", "--ckpt", path("plain words"))
     expect_equal(good("eval", path("plain words")), whole)
     bad(USAGE, "'linear.yaml' and --config 'default.yaml' are both given", "train", "linear.yaml", "--config", "default.yaml")
@@ -132,10 +135,35 @@ def lr_is_the_largest_rate_of_optimizer_and_schedule():
 
     expect_equal(rates(), [("lr", "0.25"), ("warmup_max_lr", "0.25")])
     expect_equal(rates("--config", "tutorial.yaml"), [("lr", "0.25")])
-    bad(USAGE, "--lr is ambiguous: the schedule's rate follows scheduler.params.cycle_min_lr", "train", "--print-config",
-        "--lr", "0.25", "--config", "vit_tiny.yaml")
+    expect_equal(rates("--config", "vit_tiny.yaml"), [("lr", "0.25"), ("cycle_max_lr", "0.25")])
+    bad(USAGE, "--lr is ambiguous: the schedule's rate follows scheduler.params.lr_range_test_min_lr", "train",
+        "--print-config", "--lr", "0.25", "--set", "scheduler={type: LRRangeTest}")
+    for key in ("optimizer.params.lr", "scheduler.params.warmup_max_lr"):
+        expect_equal(rates("--set", key + "=0.25"), [("lr", "0.25"), ("warmup_max_lr", "0.25")])
+        bad(USAGE, "--lr 0.25 and --set %s=0.02 give two values of %s" % (key, key), "train", "--print-config", "--lr",
+            "0.25", "--set", key + "=0.02")
     bad(USAGE, "--lr", "train", "--print-config", "--lr", "fast")
     expect("train_batch_size: 64" in good("train", "--print-config", "--batch-size", "64"), "--batch-size")
+
+
+@check
+def verbs_that_foretell_a_run_take_its_words():
+    words = ["--lr", "0.25", "--epochs", "3", "--batch-size", "64"]
+    shown = good("config", "show", "default.yaml", *words)
+    for text in ("lr: 0.25", "warmup_max_lr: 0.25", "epochs: 3", "train_batch_size: 64"):
+        expect(text in shown, text, shown)
+    words += ["--pretrained", os.path.join(trained(), "last.bin"), "--model", "linear"]
+    expect_equal(json.loads(good("estimate", *words, "--json"))["batch"]["train"], 64)
+    bad(USAGE, "--init-head needs --init FILE", "estimate", "--init-head", "fit")
+
+
+@check
+def an_error_follows_what_was_printed_before():
+    words = ["train", "--dry-run", "--model", "cnn", "--init", os.path.join(trained(), "last.bin")]
+    done = subprocess.run([PROGRAM, *words, "--data", synthetic()], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    expect_equal(done.returncode, CHECKPOINT, done.stdout)
+    lines = done.stdout.splitlines()
+    expect("parameters" in done.stdout and lines[-1].startswith("error: "), done.stdout)
 
 
 @check

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "cli/programs.h"
+#include "base/shell_word.h"
 
 namespace ct {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/shell_word.h"
 #include "base/text.h"
-#include "cli/programs.h"
 
 namespace ct {
 namespace {

@@ -33,6 +33,9 @@ void Children::start(size_t number, const std::vector<std::string>& words, const
   const File nothing(files, "/dev/null", O_RDONLY), output(files, log, O_WRONLY | O_CREAT | O_APPEND);
   std::vector<std::string> all = {"cifar-train"};
   all.insert(all.end(), words.begin(), words.end());
+  progress_.erase(number);
+  if (const SharedText& progress = progress_[number]; progress.fd() >= 0)
+    all.insert(all.end(), {"--progress-fd", std::to_string(progress.fd())});
   const ExecWords program(std::move(all));
   const pid_t parent = getpid(), child = fork();
   if (child < 0)
@@ -40,6 +43,11 @@ void Children::start(size_t number, const std::vector<std::string>& words, const
          ": raise the limit of processes (ulimit -u), or lower --parallel");
   if (child == 0) become(program.data(), nothing.fd(), output.fd(), parent);
   numbers_[child] = number;
+}
+
+std::string Children::progress(size_t number) const {
+  const auto found = progress_.find(number);
+  return found == progress_.end() ? "" : found->second.read();
 }
 
 void Children::stop() const {
@@ -52,6 +60,7 @@ std::optional<Children::Ended> Children::poll() {
     if (waitpid(child, &status, WNOHANG) != child) continue;
     const bool killed = WIFSIGNALED(status);
     const Ended ended{number, killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status), killed ? WTERMSIG(status) : 0};
+    progress_.erase(number);
     numbers_.erase(child);
     return ended;
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "metrics/shared_text.h"
 
 namespace ct {
 
@@ -17,6 +18,8 @@ class Children {
  public:
   /// Starts `cifar-train words...`, as `number`. Its output is appended to `log`.
   void start(size_t number, const std::vector<std::string>& words, const Path& log);
+  /// What its latest process does, as that says itself; empty: nothing yet.
+  std::string progress(size_t number) const;
   size_t running() const { return numbers_.size(); }
   /// Asks all of them to save and end. A process that has just been started may miss the request, so it must be
   /// repeated.
@@ -32,6 +35,7 @@ class Children {
 
  private:
   std::map<pid_t, size_t> numbers_;
+  std::map<size_t, SharedText> progress_;
 };
 
 }  // namespace ct

@@ -1,12 +1,8 @@
 #include "cli/sweep/progress.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <fstream>
-#include <utility>
 
-#include "base/error.h"
 #include "metrics/metrics_log.h"
 #include "train/run/run_files.h"
 
@@ -29,17 +25,22 @@ Json latest_step(const Path& metrics) {
 
 }  // namespace
 
-RunProgress progress_of(const Path& run, const Config& config) {
+std::string brief_progress(const std::string& line) {
+  std::string brief;
+  for (size_t begin = 0; begin < line.size();) {
+    const size_t end = std::min(line.find("  ", begin), line.size());
+    const std::string field = line.substr(begin, end - begin);
+    if (begin == 0 || field.starts_with("step ") || field.starts_with("loss "))
+      brief += (begin == 0 ? "" : ", ") + field;
+    begin = end + 2;
+  }
+  return brief;
+}
+
+std::optional<double> seconds_left_of(const Path& run) {
   const Json step = latest_step(run / kMetricsFile);
-  const auto number = [&](const char* key) { return step.value(key, Json()).is_number(); };
-  if (!step.is_object() || !number("epoch") || !number("step")) return {.text = "prepares"};
-  const auto done = step["step"].get<int64_t>(), epoch = step["epoch"].get<int64_t>();
-  const auto& [epochs, steps] = std::pair(config.train.epochs, config.train.max_steps);
-  RunProgress progress{.text = steps > 0 ? str("step ", done, "/", steps)
-                                         : str("epoch ", epoch, "/", epochs, ", step ", done)};
-  if (number("loss")) progress.text += fmt::format(", loss {:.3f}", step["loss"].get<double>());
-  if (number("seconds_left")) progress.seconds_left = step["seconds_left"].get<double>();
-  return progress;
+  const auto left = step.is_object() ? step.value("seconds_left", Json()) : Json();
+  return left.is_number() ? std::optional(left.get<double>()) : std::nullopt;
 }
 
 double work_of(const Config& config) {

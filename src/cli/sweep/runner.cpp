@@ -223,7 +223,7 @@ void SweepRunner::run_all() {
   }
 }
 
-/// "1 of 6 runs has ended; [2/6] epoch 1/3, step 400, loss 0.412; 12 min left"
+/// "1 of 6 runs has ended; [2/6] epoch 1/3, step 400/1200, loss 0.412; 12 min left"
 std::string SweepRunner::progress() const {
   std::vector<double> wholes, waiting;  // seconds of a run by its steps or epochs; steps or epochs to do
   std::vector<double> left;             // seconds, of those that run
@@ -238,14 +238,16 @@ std::string SweepRunner::progress() const {
     } else if (processes_[i].begun == Clock::time_point()) {
       waiting.push_back(work);
     } else {
-      const RunProgress now = progress_of(folder(i), run.config);
-      text += str("; [", i + 1, "/", runs_.size(), "] ", now.text);
-      if (!now.seconds_left) continue;
-      left.push_back(*now.seconds_left);
+      const std::string now = brief_progress(children_.progress(i));
+      text += str("; [", i + 1, "/", runs_.size(), "] ", now.empty() ? "begins" : now);
+      const auto seconds_left = seconds_left_of(folder(i));
+      if (!seconds_left) continue;
+      left.push_back(*seconds_left);
       wholes.push_back((run.seconds + seconds_since(processes_[i].begun) + left.back()) / work);
     }
   }
-  text = str(ended, " of ", counted(std::ssize(runs_), "run"), ended == 1 ? " has ended" : " have ended", text);
+  text = str(ended, " of ", counted(std::ssize(runs_), "run"),
+             ended == 1 || runs_.size() == 1 ? " has ended" : " have ended", text);
   if (wholes.empty() || left.size() < children_.running()) return text;
   const double whole = mean_and_deviation(wholes).mean;
   double all = whole * std::accumulate(waiting.begin(), waiting.end(), 0.0);

@@ -3,6 +3,7 @@
 
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/shell_word.h"
 #include "base/utf8.h"
 #include "data/folder_names.h"
 #include "data/kinds.h"
@@ -14,7 +15,7 @@ namespace {
 
 std::string how_to_get(const fs::path& path) {
   const fs::path file = path.extension() == kPackedSuffix ? path : path / str("NAME", kPackedSuffix);
-  return str("create one with: cifar-train data convert --from FOLDER --out ", file.string());
+  return str("create one with: cifar-train data convert --from FOLDER --out ", shell_word(file.string()));
 }
 
 /// A file, or the only packed one in a folder.

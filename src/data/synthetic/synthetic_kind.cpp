@@ -1,4 +1,5 @@
 #include "base/paths.h"
+#include "base/shell_word.h"
 #include "data/cifar/cifar_kind.h"
 #include "data/deferred_data_set.h"
 #include "data/folder_names.h"
@@ -67,7 +68,7 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
 }
 
 std::string how_to_get(const fs::path& path) {
-  return str("write it with: cifar-train data synth --out ", path.string());
+  return str("write it with: cifar-train data synth --out ", shell_word(path.string()));
 }
 
 }  // namespace
