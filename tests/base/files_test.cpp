@@ -68,7 +68,7 @@ TEST(Files, AtomicWriteLeavesOldOrNewAtEveryFault) {
     for (int n = 0; n < 12 * (fault == Fault::power_loss ? 16 : 1); ++n) {
       const int at = n % 12;
       TemporaryFolder folder, backups;
-      FileSystem real;
+      QuickFileSystem real;
       write_file_atomic(real, folder / "a", "the old contents");
       try {
         FaultyFileSystem files(fault, at, backups.path(), static_cast<uint32_t>(n));

@@ -127,7 +127,7 @@ def changed_files_of_a_run_are_kept():
         output = path("edited%d" % len(words))
         shutil.copytree(trained(), output)
         text = content_of(os.path.join(output, "config.yaml")).decode()
-        kept = {"config.yaml": text.replace("epochs: 1", "epochs: 1  # enough").encode(), "metrics.csv": b"even",
+        kept = {"config.yaml": text.replace("epochs: 1", "epochs: 1  # enough").encode(), "metrics.csv": b"evil",
                 "last.bin": content_of(best())[:10], "best.bin": bytes(5000), "ckpt/best-00000008.bin": b"mine"}
         for name, content in kept.items():
             file_of(os.path.join(output, name), content)
