@@ -9,7 +9,7 @@
 namespace ct::fuzz {
 namespace {
 
-constexpr size_t kBytes = size_t{1} << 20;  // as long as a configuration may be
+constexpr size_t kBytes = size_t{1} << 18;
 
 std::string repeated(std::string_view part, size_t bytes = kBytes) {
   std::string text;
