@@ -176,7 +176,7 @@ def weights_files():
         cases["a key of %s twice" % tensor] = header_text(lambda text, t=tensor: text.replace('"%s":{' % t, '"%s":{"dtype":"U8",' % t))
     for key, values in {
             "cifar_train.model": (None, "", "{", "[]", "7", DEEP, {"name": "no such"}, {"name": 7}, {},
-                                  {"name": "vit", "hidden_size": 1 << 20}, {"name": "vit", "hidden_size": HUGE}, {"name": "cnn"},
+                                  {"name": "vit", "hidden_size": 1 << 20}, {"name": "vit", "hidden_size": HUGE},
                                   {"name": "vit", "patch_size": 0}, {"name": "../linear"}),
             "cifar_train.normalize": (None, "", "[]", {"mean": [0.5]}, {"mean": [], "std": []}, {"mean": [0.5] * 3, "std": [1] * 2}, {"mean": "x", "std": "y"},
                                       {"mean": [1e400] * 3, "std": [1] * 3}, {"mean": [0.5] * 3, "std": [0] * 3},

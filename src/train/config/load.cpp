@@ -20,7 +20,7 @@ ConfigOverride split_set(const std::string& word) {
   if (equals == std::string::npos || equals == 0)
     fail(ExitCode::usage, "--set ", quoted(word), ": write --set key=value, such as --set train.epochs=1");
   constexpr size_t kLongest = 200;  // of what errors repeat
-  const std::string shown = word.size() <= kLongest ? word : word.substr(0, equals) + "=...";
+  const std::string shown = word.size() <= kLongest ? word : word.substr(0, std::min(equals, kLongest)) + "=...";
   return {word.substr(0, equals), word.substr(equals + 1), "--set " + shown};
 }
 
