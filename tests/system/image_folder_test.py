@@ -330,7 +330,7 @@ def hidden_files_and_folders_are_left_out_and_counted():
     expect_same_result(output, result(path("unhidden-run")))
     in_train, in_val = [re.findall("(\\d) hidden names?, such as '%s/" % os.path.join(data, split),
                                    done.stderr) for split in ("train", "val")]
-    expect_equal((in_train, in_val), (["7"], ["1"]), done.stderr)
+    expect_equal((in_train, in_val), (["7"], ["2"]), done.stderr)
     done = run("data", "verify", "--data", data)
     expect_equal(done.returncode, DONE, done.stdout, done.stderr)
     expect("7 hidden names" in done.stdout, done.stdout)

@@ -2,6 +2,7 @@
 """Weights in files of torch.save(): read without running code, and refused by name where they hold anything else."""
 import collections
 import os
+import pickle
 import random
 import sys
 import zipfile
@@ -163,6 +164,16 @@ def damaged_and_hostile_archives():
         refused("code.pth", culprit="code.pth")
     torch_archive(path("model.pth"), b"\x80\x02ctorch.nn.modules.linear\nLinear\n)\x81.")
     refused("model.pth", culprit="needs 'torch.nn.modules.linear.Linear' to be called")
+    with zipfile.ZipFile(torch_archive(path("script.pt"), b"\x80\x02}."), "a") as file:
+        file.writestr("archive/constants.pkl", b"\x80\x02).")
+    refused("script.pt", culprit="is TorchScript")
+    for protocol in (0, 1):
+        with open(path("early.pth"), "wb") as file:
+            pickle.dump(collections.OrderedDict(bias=1.0), file, protocol)
+        refused("early.pth", culprit="a Python pickle that torch.save() did not write")
+    write_safetensors(path("unknown.safetensors"), {"features.%d.weight" % i: ("F32", [1], bytes(4)) for i in range(40)})
+    bad(CHECKPOINT, "its 40 tensors, such as 'features.0.weight', are of another network",
+        *train_words(path("never"), settings(), "--init", path("unknown.safetensors")))
 
 
 main()
