@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <bitset>
 #include <cstdio>
-#include <cstdlib>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -60,10 +59,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
   app.add_flag("-v,--verbose", f.verbose, "print more lines");
   app.add_option("--requeue-code", f.requeue_code, "exit code of a run stopped on request (Grid Engine: 99)")
       ->check(CLI::Range(1, 125));
-  app.add_option("--progress-fd", f.progress_fd)->group("")->check([](const std::string& text) {  // of a sweep
-    const int fd = std::atoi(text.c_str());
-    return is_shared_text(fd) ? "" : str(text, " is not a descriptor that a sweep passes to its runs: leave it out");
-  });
+  app.add_option("--progress-fd", f.progress_fd)->group("");  // of a sweep
   app.add_flag("--no-record", f.no_record, "launch every kernel separately, not as CUDA graphs (cuda.record: false)");
 }
 
@@ -251,6 +247,8 @@ int verb_train(const Words& words) {
   add_launch_options(app, launching, LaunchForms::long_only);
   if (!parse(app, words)) return 0;
   take_config(f);
+  if (f.progress_fd >= 0 && !is_shared_text(f.progress_fd))
+    fail(ExitCode::usage, "--progress-fd ", f.progress_fd, ": only a sweep passes it, to its runs: leave it out");
   if (asks_for_launch(app)) {
     Words own = without_launch_options(app, words);
     own.insert(own.begin(), "train");
