@@ -410,7 +410,7 @@ def runs_begin_with_weights_of_a_file_and_take_the_flags_of_train():
 
 @check
 def overridden_values_of_a_schedule_are_reported_once():
-    sets = {**settings(), "scheduler.type": "WarmupLR", "scheduler.params.warmup_max_lr": 0.01}
+    sets = {**settings(), "scheduler.type": "WarmupLR", LR: 0.05}
     sets.pop("scheduler", None)
     rate = "scheduler.params.warmup_max_lr"
     done = finish(start(words(path("overridden"), sets, "--grid", rate + "=0.1,0.02", "--repeats", "2", "--dry-run")))
