@@ -6,7 +6,8 @@ namespace ct::fuzz::torch_archive {
 namespace {
 
 void read(Input input) {
-  if (is_torch_archive(input)) summarise(tensors_of_torch_archive(input, "weights.pth"));
+  std::vector<std::vector<std::byte>> copies;
+  if (is_torch_archive(input)) summarise(tensors_of_torch_archive(input, "weights.pth", copies));
 }
 
 const Registered registered({.name = "torch_archive", .refusals = {ExitCode::checkpoint}, .read = read});
