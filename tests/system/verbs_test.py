@@ -67,8 +67,8 @@ def misspelt_commands_name_the_right_one():
                               ("sweep", "--num-epochs", "--epochs"), ("lr-find", "--bs", "--batch-size"),
                               ("bench", "--batch-size", "--set train_batch_size=N"), ("export", "--output", "--out")]:
         bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
-    bad(USAGE, "--modle resnet18 --lr 0.1 are not expected; did you mean --ckpt where you wrote", "eval", "--modle", "resnet18",
-        "--lr", "0.1")
+    bad(USAGE, "--gird seed=1 --repeat 3 are not expected; did you mean --grid where you wrote --gird?", "sweep", "--gird",
+        "seed=1", "--repeat", "3")
     for family, word, meant in [("config", "shwo", "show"), ("data", "verfy", "verify"), ("ckpt", "lst", "ls")]:
         bad(USAGE, "'%s' is not a command of %s; did you mean '%s'?" % (word, family, meant), family, word)
 

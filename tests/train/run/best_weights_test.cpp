@@ -19,7 +19,8 @@ class BestWeightsTest : public testing::Test {
   }
   /// A whole file of best weights.
   void put(const Path& path, int64_t step, double value, const std::string& model = "cnn") {
-    Metadata metadata = to_metadata({.model = {.name = model}, .step = step, .eval_batch = 250});
+    Metadata metadata =
+        to_metadata({.model = {.name = model}, .mean = {0.5}, .std = {0.25}, .step = step, .eval_batch = 250});
     metadata.merge(selection_metadata(config_, value));
     write_safetensors(files_, path, samples_.views(), metadata);
   }
