@@ -141,7 +141,7 @@ def a_model_of_another_shape_is_refused():
           "no mnist", "gunzip")
     nowhere = path("nowhere")
     fails(DATA, run("train", *train_words(path("out-none"), {"data.dataset": "mnist", "data.path": nowhere})), nowhere,
-          "give the folder that contains mnist/")
+          "give the one that contains mnist/")
 
 
 @check
