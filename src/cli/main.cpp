@@ -39,11 +39,10 @@ bool stops_on_request(const ct::Words& words) { return trains(words) || words[0]
   if (word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"))
     ct::fail(ct::ExitCode::usage, ct::in_quotes(word), " is not a verb; to train with it: cifar-train --config ",
              ct::shell_word(word));
-  std::vector<std::string> names;
-  for (const ct::Verb& verb : ct::verbs()) names.emplace_back(verb.name);
   const std::string near = ct::verb_meant(word);
   ct::fail(ct::ExitCode::usage, "no verb is called ", ct::in_quotes(word), near.empty() ? "" : "; did you mean '", near,
-           near.empty() ? "" : "'?", near.empty() ? "; there are " : " There are ", ct::joined(names, ", "));
+           near.empty() ? "" : "'?", near.empty() ? "; there are " : " There are ",
+           ct::joined(ct::verbs(), ", ", &ct::Verb::name));
 }
 
 int run(ct::Words words) {

@@ -33,11 +33,10 @@ std::optional<WeightsInfo> info_of_pretrained(const std::string& pretrained) {
 
 /// The network of the pretrained weights, unless a word names another one.
 void add_model(ConfigSources& sources, const Model& pretrained) {
-  std::vector<ConfigOverride> alone = sources.fitted;
   add(sources.fitted, "model.name", pretrained.name);
   std::vector<std::string> said_later;
   if (load_config(sources, &said_later).model.name != pretrained.name) {
-    sources.fitted = alone;
+    sources.fitted.pop_back();
     return;
   }
   for (const auto& [key, value] : model_key_texts(pretrained)) add(sources.fitted, ("model." + key).c_str(), value);

@@ -24,7 +24,7 @@ struct Judged {
 bool better(Metric metric, double a, double b);
 /// Is an evaluation the best, and no longer the one before it? Of equal ones the newest is: on few images most are
 /// equal, and the newest has learned most.
-inline bool replaces(Metric metric, double now, double best) { return !better(metric, best, now); }
+inline bool replaces(Metric metric, double now, double best) { return now == best || better(metric, now, best); }
 
 /// Keeps its numbers in the run's state, which is saved and restored.
 class ModelSelection {

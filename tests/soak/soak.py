@@ -1,18 +1,17 @@
 """One configuration, trained again and again under disturbances; tools/soak.sh starts it."""
 import argparse
-import glob
 import os
 import statistics
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system", "lib"))
+import clock
 from harness import *
 
 STEPS = 400
 SETTINGS = {**FEW, "train_batch_size": 48, "train.max_steps": STEPS, "train.epochs": 100, "train.eval_interval": 25,
             "train.save_interval": 1, "steps_per_print": 50, "checkpoint.keep_last": 2}
 ROOM = 10 << 20  # bytes of the run's file system
-FAKETIME = next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), None)
 SOON = 3  # seconds after a start at which the first disturbance comes at the latest
 LATE = 600  # seconds after which a run that does not end is a failure
 
@@ -49,15 +48,6 @@ def undisturbed():
     expect_equal(done.returncode, DONE, done.stderr)
     expect_equal(checkpoints(output), list(range(STEPS + 1)))
     return output, time.monotonic() - begin
-
-
-def ranks_of(job):
-    def is_program(pid):
-        try:
-            return os.path.samefile("/proc/%d/exe" % pid, PROGRAM)
-        except OSError:
-            return False
-    return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
 
 
 def signalled(pids, number):
@@ -126,13 +116,12 @@ class Soak:
         return {DONE, IO}  # the last save may fail
 
     def set_the_clock(self, job):
-        with open(path("time"), "w") as file:
-            file.write("%+d" % self.numbers.randint(-10 ** 6, 10 ** 6))
+        clock.set_to(path("time"), "%+d" % self.numbers.randint(-10 ** 6, 10 ** 6))
         return {DONE}
 
     def kinds(self):
         return [self.kill_all, self.kill_a_rank, self.stop_on_request, self.suspend_all, self.suspend_a_rank,
-                self.fill_the_disk, *([self.set_the_clock] if FAKETIME else [])]
+                self.fill_the_disk, *([self.set_the_clock] if clock.LIBRARY else [])]
 
     # ----
 
@@ -141,13 +130,9 @@ class Soak:
         ranks = Ranks(number, mpi=number > 1 and has_mpi() and self.numbers.random() < 0.5)
         settings = {**SETTINGS, "data.path": few(), "zero_optimization.stage": self.numbers.randrange(4)}
         self.what = "%s, stage %d" % (ranks, settings["zero_optimization.stage"])
-        clock = {}
-        if FAKETIME:
-            with open(path("time"), "w") as file:
-                file.write("+0")
-            clock = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path("time"), "FAKETIME_CACHE_DURATION": "1",
-                     "DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
-        return repr(ranks), start(ranks.words(*train_words(self.output, settings)), env=clock)
+        clock.set_to(path("time"), "+0")
+        env = clock.environment(path("time")) if clock.LIBRARY else {}
+        return repr(ranks), start(ranks.words(*train_words(self.output, settings)), env=env)
 
     def sample(self, ranks, job):
         for pid in ranks_of(job)[:1]:
@@ -235,7 +220,7 @@ class Soak:
                     grown.append(unit)
         expect(not grown, "grown: " + "; ".join(grown))
         print("%d disturbances, %d whole runs: every checkpoint is the undisturbed run's, nothing grew%s" % (
-            sum(self.counts.values()), self.wholes, "" if FAKETIME else " (without jumps of the clock)"))
+            sum(self.counts.values()), self.wholes, "" if clock.LIBRARY else " (without jumps of the clock)"))
 
 
 def main():

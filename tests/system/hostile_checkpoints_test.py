@@ -354,19 +354,13 @@ def manifests():
             folder.after = after
         cases[of + " as a link"] = linked
 
-        def foldered(folder, of=of):
-            def after(at):
-                os.remove(os.path.join(at, of))
-                os.mkdir(os.path.join(at, of))
-            folder.after = after
-        cases[of + " as a folder"] = foldered
-
-        def piped(folder, of=of):
-            def after(at):
-                os.remove(os.path.join(at, of))
-                os.mkfifo(os.path.join(at, of))
-            folder.after = after
-        cases[of + " as a pipe"] = piped
+        for kind, make in (("folder", os.mkdir), ("pipe", os.mkfifo)):
+            def replaced(folder, of=of, make=make):
+                def after(at):
+                    os.remove(os.path.join(at, of))
+                    make(os.path.join(at, of))
+                folder.after = after
+            cases["%s as a %s" % (of, kind)] = replaced
 
         def sparse(folder, of=of):
             next(p for p in folder.manifest["files"] if p["name"] == of).update(bytes=1 << 40)

@@ -66,16 +66,6 @@ def kill_all(job):
         wait_for_state(pid, "ZX")
 
 
-def ranks_of(job):
-    """Processes of the program."""
-    def is_program(pid):
-        try:
-            return os.path.samefile("/proc/%d/exe" % pid, PROGRAM)
-        except OSError:
-            return False
-    return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
-
-
 @check
 def killed_at_random_moments():
     numbers, kills, turn, longest = random.Random(SEED), 0, 0, 1.5 * whole()[1]

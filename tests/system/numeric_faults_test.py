@@ -44,22 +44,13 @@ def a_flipped_bit(ranks, odd, stage, interval):
     job = start(Ranks(ranks, mpi=True).words(*train_words(output, sets)))
     wait_for_step(output, job, at_least=3)
     weights, _ = safetensors(os.path.join(output, "ckpt", "step-00000000", "weights.safetensors"))
-    of_rank = {rank_of(pid): pid for pid in children(job.pid) if rank_of(pid) is not None}
+    of_rank = {rank_of(pid): pid for pid in ranks_of(job)}
     expect(flipped_in_memory(of_rank[odd], weights[TENSOR][2][128:192], odd), "the weights are not found in memory")
     end = time.monotonic() + 30
     while stage > 0 and job.poll() is None and time.monotonic() < end:
         time.sleep(0.2)
         flipped_in_memory(of_rank[odd], weights[TENSOR][2][128:192], odd)
     return finish(job, timeout=30)
-
-
-def rank_of(pid):
-    try:
-        with open("/proc/%d/environ" % pid, "rb") as file:
-            found = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", file.read())
-        return found and int(found[1])
-    except OSError:
-        return None
 
 
 @check

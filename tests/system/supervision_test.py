@@ -33,18 +33,15 @@ def pids_by_rank(job, number):
     """{rank: pid} of the program's processes, once all exist and handle signals."""
     for _ in range(6000):
         found = {}
-        for pid in [job.pid, *children(job.pid)]:
+        for pid in ranks_of(job):
             try:
-                if not os.path.samefile("/proc/%d/exe" % pid, PROGRAM):
-                    continue
                 with open("/proc/%d/status" % pid) as status:
                     caught = int(re.search(r"SigCgt:\s*(\w+)", status.read())[1], 16)
-                with open("/proc/%d/environ" % pid, "rb") as environ:
-                    rank = re.search(rb"OMPI_COMM_WORLD_RANK=(\d+)", environ.read())
+                rank = rank_of(pid)
             except OSError:
                 continue
             if caught >> (signal.SIGUSR1 - 1) & 1:
-                found[int(rank[1]) if rank else 0] = pid
+                found[rank or 0] = pid
         if len(found) == number:
             return found
         if job.poll() is not None:

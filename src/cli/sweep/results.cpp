@@ -105,8 +105,8 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
     const auto figure = [&](const RunResult::Evaluated& e) {
       return Judged::Figures{e.loss, e.accuracy}.value(metric);
     };
-    const bool better_now = !result.best || std::isnan(figure(*result.best)) ||
-                            (!std::isnan(figure(now)) && replaces(metric, figure(now), figure(*result.best)));
+    const bool better_now =
+        !result.best || std::isnan(figure(*result.best)) || replaces(metric, figure(now), figure(*result.best));
     if (better_now) result.best = now;
     if (!better_now && (split != BestSplit::last || !std::isfinite(now.loss))) continue;
     result.kept = now;

@@ -358,6 +358,23 @@ def children(pid):
     return found
 
 
+def ranks_of(job):
+    """Processes of the program."""
+    def is_program(pid):
+        try:
+            return os.path.samefile("/proc/%d/exe" % pid, PROGRAM)
+        except OSError:
+            return False
+    return [pid for pid in [job.pid, *children(job.pid)] if is_program(pid)]
+
+
+def rank_of(pid):
+    """The rank that mpirun gave a process; None: none. OSError for a process that has ended."""
+    with open("/proc/%d/environ" % pid, "rb") as environ:
+        found = re.search(rb"(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)", environ.read())
+    return found and int(found[1])
+
+
 # ---- what a run leaves behind
 
 def records(output, event=None):
