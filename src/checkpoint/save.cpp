@@ -50,8 +50,11 @@ void CheckpointSave::after_bucket() {
 }
 
 CheckpointSave::Own CheckpointSave::write() {
-  if (contents_.background) give_way();
   Own own;
+  // Both files at once from a snapshot; what is read from an engine only one thread may read at a time.
+  const auto launch = contents_.background ? std::launch::async : std::launch::deferred;
+  std::future<void> shard = std::async(launch, [&] { write_shard(own); });
+  if (contents_.background) give_way();
   const bool first = comm_.rank() == 0;
   // Open for writing only: a client of a network file system then sends the bytes written and never their whole page.
   std::optional<File> file;
@@ -62,11 +65,12 @@ CheckpointSave::Own CheckpointSave::write() {
     file->sync();
     file->close();
   }
-  write_shard(own);
+  shard.get();
   return own;
 }
 
 void CheckpointSave::write_shard(Own& own) {
+  if (contents_.background) give_way();
   // A file of what is owned alone, whose tensor i is contents_.own_moments[i].
   Metadata metadata = store_.marks(contents_.step, comm_.rank(), comm_.size());
   std::vector<TensorSpec> specs;

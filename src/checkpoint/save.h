@@ -2,9 +2,9 @@
 //
 // Rank 0 creates the folder and weights.safetensors at its full length. Then every rank writes the rows that it owns:
 // weights to their places in that file, moments to its own file (optim-KK-of-NN.safetensors). Then rank 0 collects the
-// checksums, writes the header, state.json and the manifest, and renames the folder. A thread of each rank does the
-// writing, and on rank 0 the completion, without communication; ranks communicate only in poll() and finish(). Except
-// snapshots, which belong to the caller, no buffer is larger than kBucketBytes.
+// checksums, writes the header, state.json and the manifest, and renames the folder. Two threads of each rank do the
+// writing, and one on rank 0 the completion, without communication; ranks communicate only in poll() and finish().
+// Except snapshots, which belong to the caller, no buffer is larger than kBucketBytes.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@ struct SaveContents {
   std::vector<TensorSpec> weights, moments;
   /// The rows that this rank owns, at most one run for each tensor. All ranks together own every row once.
   std::vector<Rows> own_weights, own_moments;
-  /// Called from the writing thread until the save is over.
+  /// Called from the writing threads until the save is over: with `background` from both at once.
   ReadRows read_weights, read_moments;
   /// Metadata and state are those of rank 0. Numbers in `state` that are not finite become null.
   Metadata metadata;  // of the weights
   nlohmann::json state;
   /// Called on rank 0, on the writing thread, after the checkpoint exists.
   std::function<void()> after_commit;
-  /// The caller computes in parallel: the writing thread uses only idle time of its core.
+  /// The caller computes in parallel: the writing threads use only idle time of their cores.
   bool background = false;
 };
 

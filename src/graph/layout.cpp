@@ -41,37 +41,70 @@ Layout Layout::rows(int64_t n) const {
 }
 
 namespace {
-/// Calls f(storage position) for every element in PyTorch's order.
+
+/// The same order, without dimensions of one element, and with neighbours joined that follow each other in storage too.
+Layout joined(const Layout& layout) {
+  Layout all{{1}, {layout.stored}, layout.stored};
+  for (size_t d = 0; d < layout.dims.size(); ++d) {
+    if (layout.dims[d] == 1) continue;
+    if (all.strides.back() == layout.dims[d] * layout.strides[d]) {
+      all.dims.back() *= layout.dims[d];
+      all.strides.back() = layout.strides[d];
+    } else {
+      all.dims.push_back(layout.dims[d]);
+      all.strides.push_back(layout.strides[d]);
+    }
+  }
+  return all;
+}
+
+/// Calls f(place in PyTorch's order, storage position, elements, stride) for each row of the joined last dimension.
 template <class F>
-void for_each_position(const Layout& layout, F f) {
-  std::vector<int64_t> index(layout.dims.size(), 0);
+void for_each_row(const Layout& layout, F f) {
+  const Layout all = joined(layout);
+  const int64_t elements = all.dims.back(), stride = all.strides.back(), n = layout.numel();
+  std::vector<int64_t> index(all.dims.size() - 1, 0);
   int64_t position = 0;
-  const int64_t n = layout.numel();
-  for (int64_t i = 0; i < n; ++i) {
-    f(position);
+  for (int64_t i = 0; i < n; i += elements) {
+    f(i, position, elements, stride);
     for (size_t d = index.size(); d-- > 0;) {
-      position += layout.strides[d];
-      if (++index[d] < layout.dims[d]) break;
-      position -= layout.strides[d] * layout.dims[d];
+      position += all.strides[d];
+      if (++index[d] < all.dims[d]) break;
+      position -= all.strides[d] * all.dims[d];
       index[d] = 0;
     }
   }
 }
+
 }  // namespace
 
 void Layout::to_torch(std::span<const float> storage, std::span<float> torch) const {
   check(static_cast<int64_t>(storage.size()) == stored && static_cast<int64_t>(torch.size()) == numel(),
         "layout sizes");
-  size_t i = 0;
-  for_each_position(*this, [&](int64_t at) { torch[i++] = storage[static_cast<size_t>(at)]; });
+  for_each_row(*this, [&](int64_t i, int64_t at, int64_t elements, int64_t stride) {
+    float* const out = torch.data() + i;
+    const float* const in = storage.data() + at;
+    if (stride == 1) {
+      std::copy_n(in, elements, out);
+    } else {
+      for (int64_t k = 0; k < elements; ++k) out[k] = in[k * stride];
+    }
+  });
 }
 
 void Layout::from_torch(std::span<const float> torch, std::span<float> storage) const {
   check(static_cast<int64_t>(storage.size()) == stored && static_cast<int64_t>(torch.size()) == numel(),
         "layout sizes");
-  std::fill(storage.begin(), storage.end(), 0.0f);
-  size_t i = 0;
-  for_each_position(*this, [&](int64_t at) { storage[static_cast<size_t>(at)] = torch[i++]; });
+  if (stored > numel()) std::ranges::fill(storage, 0.0f);
+  for_each_row(*this, [&](int64_t i, int64_t at, int64_t elements, int64_t stride) {
+    const float* const in = torch.data() + i;
+    float* const out = storage.data() + at;
+    if (stride == 1) {
+      std::copy_n(in, elements, out);
+    } else {
+      for (int64_t k = 0; k < elements; ++k) out[k * stride] = in[k];
+    }
+  });
 }
 
 }  // namespace ct

@@ -359,14 +359,23 @@ TEST(Autodiff, UnusedParameterIsABugNotAZero) {
 }
 
 TEST(Layout, ConvolutionAndFlattenedMatrixRoundTrip) {
-  for (const Layout& layout : {Layout::vector(7), Layout::matrix(3, 20), Layout::convolution(4, 3, 5),
-                               Layout::matrix_of_flattened(3, 16, 5, 5), Layout::tokens(2, 5, 20)}) {
+  for (const Layout& layout :
+       {Layout::vector(7), Layout::vector(1), Layout::matrix(3, 20), Layout::matrix(1, 1), Layout::matrix(4, 16),
+        Layout::convolution(4, 3, 5), Layout::convolution(4, 3, 1), Layout::convolution(1, 1, 3),
+        Layout::convolution(4, 3, 5).rows(2), Layout::matrix_of_flattened(3, 16, 5, 5),
+        Layout::matrix_of_flattened(3, 16, 1, 1), Layout::tokens(2, 5, 20), Layout::tokens(1, 5, 16)}) {
     std::vector<float> torch(static_cast<size_t>(layout.numel())), back(torch.size());
     for (size_t i = 0; i < torch.size(); ++i) torch[i] = static_cast<float>(i + 1);
     std::vector<float> storage(static_cast<size_t>(layout.stored), -1.0f);
     layout.from_torch(torch, storage);
     layout.to_torch(storage, back);
     EXPECT_EQ(torch, back);
+    for (size_t i = 0; i < torch.size(); ++i) {
+      auto rest = static_cast<int64_t>(i), at = int64_t{0};
+      for (size_t d = layout.dims.size(); d-- > 0; rest /= layout.dims[d])
+        at += rest % layout.dims[d] * layout.strides[d];
+      EXPECT_EQ(storage[static_cast<size_t>(at)], torch[i]);
+    }
     double sum = 0, expected = 0;  // pads are zero
     for (float v : storage) sum += v;
     for (float v : torch) expected += v;
