@@ -112,7 +112,8 @@ int verify_data(const Words& words) {
   if (wrong.empty()) return 0;
   const FileReport& first = wrong.front();
   fail(ExitCode::data, first.path.string(), ": ",
-       is_folder(first.path) ? first.problem : with_remedy(first.problem, kind.remedy),  // a folder's says what to do
+       is_folder(first.path, ExitCode::data) ? first.problem
+                                             : with_remedy(first.problem, kind.remedy),  // a folder's says what to do
        wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "");
 }
 

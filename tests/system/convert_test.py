@@ -11,6 +11,7 @@ import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
+from png import chunk
 
 CLASSES = ["crab", "gull"]
 LINEAR = os.path.join(CONFIGS, "linear.yaml")
@@ -27,9 +28,6 @@ def png(width, height, number):
         pixels = bytes((200 if (x < width // 2) == bool(number % 2) else 40) + (number * 7 + y) % 40
                        for x in range(width) for _ in range(3))
         return b"\0" + pixels
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(b"".join(map(row, range(height))))) + chunk(b"IEND", b""))

@@ -7,14 +7,11 @@ import copy
 import math
 import os
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import *
+from hostile import *
 from torch_files import *
 
-FULL = bool(os.environ.get("CIFAR_TRAIN_FULL"))
-SECONDS, MEMORY = 5, 64 << 20  # of processor time; beyond what the verb needs for a sound file
 HUGE, LARGEST = 1 << 63, (1 << 64) - 1
 DEEP = "[" * 100000
 
@@ -49,17 +46,6 @@ def original():
 
 def step_folder(run):
     return os.path.join(run, "ckpt", "step-00000002")
-
-
-def read(*names):
-    with open(os.path.join(*names), "rb") as file:
-        return file.read()
-
-
-def write(file_path, content):
-    with open(file_path, "wb") as file:
-        file.write(content if isinstance(content, bytes) else content.encode())
-    return file_path
 
 
 # ---- files with right checksums
@@ -432,57 +418,6 @@ def shards():
 
 
 # ---- what is tried
-
-class Trial:
-    def __init__(self):
-        self.number, self.wrong, self.needs = 0, [], {}
-        self.watched = tempfile.mkdtemp(dir=scratch())
-
-    def need(self, verb, words):
-        """Peak memory of the verb for a sound file."""
-        if verb not in self.needs:
-            self.needs[verb] = self.start(words)[2]
-        return self.needs[verb]
-
-    def start(self, words):
-        job = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               text=True, errors="replace", cwd=self.watched)
-        timer = threading.Timer(60, job.kill)
-        timer.start()
-        text = job.stderr.read()
-        _, status, used = os.wait4(job.pid, 0)
-        timer.cancel()
-        job.returncode = os.waitstatus_to_exitcode(status)
-        return job.returncode, text, used.ru_maxrss << 10, used.ru_utime + used.ru_stime
-
-    def refused(self, name, verb, words, need, file_bytes, culprits, codes):
-        """Runs the verb; notes what is wrong with how it refuses the file."""
-        self.number += 1
-        code, text, memory, seconds = self.start(words)
-        errors = [line for line in text.splitlines() if line.startswith("error: ")]
-        wrong = []
-        if code not in codes:
-            wrong.append("exit %d" % code)
-        if len(errors) != 1 or not any(culprit in errors[0] for culprit in culprits):
-            wrong.append("no single line that names it")
-        if "internal error" in text or "Sanitizer" in text or "terminate" in text:
-            wrong.append("a fault of the program")
-        if max(map(len, errors), default=0) > 4096:
-            wrong.append("a line of %d bytes" % len(errors[0]))
-        if memory > need + MEMORY + file_bytes:
-            wrong.append("%d MiB" % (memory >> 20))
-        if seconds > SECONDS:
-            wrong.append("%.1f s" % seconds)
-        if os.listdir(self.watched):
-            wrong.append("wrote %s" % os.listdir(self.watched))
-        if wrong:
-            self.wrong.append("%s: %s: %s\n    %s" % (verb, name, ", ".join(wrong), text[-600:]))
-
-    def end(self, least):
-        print("%d trials" % self.number)
-        expect(not self.wrong, "%d of %d:" % (len(self.wrong), self.number), *self.wrong)
-        expect(self.number >= least, self.number)
-
 
 def from_weights(output, file, option="--init"):
     return train_words(output, settings(), option, file, "--reset")

@@ -42,7 +42,7 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
       report.records = set.count();
       if (depth == Depth::names_and_sizes) return;
       const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
-      report.sha256 = sha256_hex(file.bytes().data(), report.bytes);
+      report.sha256 = sha256_hex(file.bytes().data(), file.bytes().size());
     }));
     std::string& problem = reports.back().problem;  // which begins with the path
     if (problem.starts_with(path.string() + ": ")) problem.erase(0, path.string().size() + 2);

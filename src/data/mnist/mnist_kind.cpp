@@ -47,13 +47,14 @@ FileReport inspect(const fs::path& path, bool images, Depth depth) {
     if (report.problem = missing_file(path); !report.problem.empty()) return;
     const MappedFile map(path, MappedFile::Links::follow, ExitCode::data);
     report.bytes = map.bytes().size();
-    if (depth == Depth::every_byte) report.sha256 = sha256_hex(map.bytes().data(), report.bytes);
     const IdxFile file = images ? read_images(map.bytes()) : read_labels(map.bytes());
     report.records = file.count;
     report.problem = file.problem;
     for (int64_t i = 0; i < file.count && !images && report.problem.empty(); ++i)
       if (const int label = std::to_integer<int>(file.items[static_cast<size_t>(i)]); label >= kMnistClasses)
         report.problem = bad_label(i, label);
+    if (depth == Depth::every_byte && report.problem.empty())
+      report.sha256 = sha256_hex(map.bytes().data(), report.bytes);
     map.require_unchanged(ExitCode::data);
   });
 }

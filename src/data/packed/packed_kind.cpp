@@ -86,7 +86,7 @@ std::vector<FileReport> verify(const fs::path& path, const OpenOptions&, Depth d
     PackedIndex index;
     report.problem = report_of(path, [&](FileReport&) { index = read_packed_index(file.bytes()); }).problem;
     report.records = static_cast<int64_t>(index.entries.size());
-    if (depth == Depth::every_byte) damaged = read_all(file, index, report);
+    if (depth == Depth::every_byte && report.problem.empty()) damaged = read_all(file, index, report);
     file.require_unchanged(ExitCode::data);
   });
   damaged.insert(damaged.begin(), whole);
