@@ -1,11 +1,12 @@
 """Damage to numbers while a run computes: a bit that flips in one rank's memory, moments that are not finite, losses
 that overflow."""
 import contextlib
+import math
 import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from harness import *
+from hostile import *
 
 TENSOR = "fc1.bias"  # whose layout in memory is the file's
 # Weights stay as they are, so that their bytes are known at every moment.
@@ -13,9 +14,9 @@ STILL = {**FEW, "optimizer.type": "SGD", "optimizer.params": "{lr: 0}", "schedul
          "train.max_steps": 10 ** 6, "train.save_interval": 10 ** 6, "train.eval_interval": 10 ** 6, "train_batch_size": 48}
 
 
-def flipped_in_memory(pid, content, place):
-    """Flips one bit in a process's copies of `content`; of copies that ranks share as one memory, in that at `place`.
-    Returns whether there is one."""
+def changed_in_memory(pid, content, place, new):
+    """Writes `new` over the beginning of a process's copies of `content`; of copies that ranks share as one memory, of
+    that at `place`. Returns whether there is one."""
     found = False
     with contextlib.suppress(OSError):  # it is ending because of the first
         with open("/proc/%d/maps" % pid) as maps, open("/proc/%d/mem" % pid, "r+b", buffering=0) as memory:
@@ -31,7 +32,7 @@ def flipped_in_memory(pid, content, place):
                 places = [match.start() for match in re.finditer(re.escape(content), area)]
                 for at in places[place:place + 1] if rights.endswith("s") else places:
                     memory.seek(begin + at)
-                    memory.write(bytes([content[0] ^ 1]))
+                    memory.write(new)
                     found = True
     return found
 
@@ -45,11 +46,13 @@ def a_flipped_bit(ranks, odd, stage, interval):
     wait_for_step(output, job, at_least=3)
     weights, _ = safetensors(os.path.join(output, "ckpt", "step-00000000", "weights.safetensors"))
     of_rank = {rank_of(pid): pid for pid in ranks_of(job)}
-    expect(flipped_in_memory(of_rank[odd], weights[TENSOR][2][128:192], odd), "the weights are not found in memory")
+    content = weights[TENSOR][2][128:192]
+    flipped = bytes([content[0] ^ 1])
+    expect(changed_in_memory(of_rank[odd], content, odd, flipped), "the weights are not found in memory")
     end = time.monotonic() + 30
     while stage > 0 and job.poll() is None and time.monotonic() < end:
         time.sleep(0.2)
-        flipped_in_memory(of_rank[odd], weights[TENSOR][2][128:192], odd)
+        changed_in_memory(of_rank[odd], content, odd, flipped)
     return finish(job, timeout=30)
 
 
@@ -60,6 +63,32 @@ def a_flipped_bit_of_a_weight_is_found_with_its_tensor_and_rank():
         line = fails(BUG, a_flipped_bit(ranks, odd, stage, interval), "its copy of %s differs" % TENSOR, "most ranks")
         expect("rank %d " % odd in line, line)
     fails(BUG, a_flipped_bit(2, 1, 0, 7), "its copy of %s differs" % TENSOR, "no majority")
+
+
+@check
+def a_number_that_is_none_in_one_rank_skips_the_step_on_all():
+    """One of three ranks has it among its weights from some step on, so its activations, its loss and its gradients have
+    it too. Three such steps end the run, and all that it has saved are the weights before."""
+    need_mpi()
+    train(path("still"), {**STILL, "data.path": few(), "train.max_steps": 0})
+    for number in (math.nan, math.inf):
+        output = path("none-%r" % number)
+        sets = {**STILL, "data.path": few(), "train.eval_interval": 5, "train.save_interval": 1, "train.best.split": "test",
+                "communication.check_interval": 0}
+        job = start(Ranks(3, mpi=True).words(*train_words(output, sets)))
+        wait_for_step(output, job, at_least=6)
+        content = safetensors(os.path.join(output, "best.bin"))[0][TENSOR][2][128:192]
+        of_rank = {rank_of(pid): pid for pid in ranks_of(job)}
+        expect(changed_in_memory(of_rank[1], content, 1, struct.pack("<f", number)), "the weights are not found in memory")
+        done = finish(job, timeout=60)
+        fails(DIVERGED, done, "3 steps in a row")
+        steps = records(output, "step")
+        expect_equal([r["skipped"] for r in steps][-4:], [0, 1, 2, 3])
+        succeeds("ckpt", "verify", output)
+        names = [os.path.join("ckpt", "step-%08d" % step, "weights.safetensors") for step in checkpoints(output)]
+        expect(names, output)
+        hashes = {weights_sha256(os.path.join(output, name)) for name in ["best.bin", *names]}
+        expect_equal(hashes, {weights_sha256(os.path.join(path("still"), "last.bin"))})
 
 
 main()
