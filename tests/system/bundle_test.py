@@ -159,6 +159,19 @@ def its_list_of_files_is_true():
 
 
 @check
+def its_program_is_hardened():
+    """Addresses that differ at each start, read-only tables of functions, no executable stack, guarded frames."""
+    program = os.path.join(bundle(), "libexec", "cifar-train")
+    dynamic = subprocess.run(["readelf", "-dlW", program], capture_output=True, text=True).stdout
+    for mark in ("GNU_RELRO", "Flags: NOW PIE"):
+        expect_in(mark, dynamic)
+    expect_not_in("RWE", dynamic)
+    symbols = subprocess.run(["objdump", "-T", program], capture_output=True, text=True).stdout
+    for mark in ("__stack_chk_fail", "__memcpy_chk"):
+        expect_in(mark, symbols)
+
+
+@check
 def the_other_machine_has_no_libraries_of_ours():
     """If this program ran, the checks below would prove nothing."""
     shutil.copy(PROGRAM, path("program"))

@@ -162,7 +162,7 @@ std::vector<std::string> search_folders(const LibraryPlaces& places) {
   }
   if (const std::string home = environment("CUDA_HOME"); !home.empty()) folders.add_toolkit(home);
   folders.add_toolkit("/usr/local/cuda");
-  folders.add_python(CT_CUDA_OF_BUILD);
+  if (const std::string own = CT_CUDA_OF_BUILD; !own.empty()) folders.add_python(own);
   if (const std::string python = environment("VIRTUAL_ENV"); !python.empty()) folders.add_python(python);
   if (const fs::path python = python_of_path(); !python.empty()) {
     folders.add_python(python.parent_path().parent_path());
