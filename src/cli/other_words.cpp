@@ -113,6 +113,12 @@ constexpr Meaning kOptions[] = {
     {"patience", "--set train.early_stopping.patience=N"},
     {"label-smoothing", "--set train.label_smoothing=X"},
     {"num-gpus", "--ranks"},
+    {"confusion-matrix", "--confusion"},
+    {"freeze", "--set train.freeze=LIST"},
+    {"val", "--set data.validation=20%"},
+    {"val-split", "--set data.validation=20%"},
+    {"validation-split", "--set data.validation=20%"},
+    {"class-weights", "--set train.class_weights=auto"},
 };
 
 /// "--Learning_Rate=0.1": "learning-rate".

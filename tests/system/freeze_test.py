@@ -161,6 +161,8 @@ def refusals_name_the_pattern():
     fails(CHECKPOINT, train(path("resumed"), settings(patterns=["conv1*"]), expecting=CHECKPOINT), "train.freeze")
     done = train(path("warned"), settings(patterns=[], train__unfreeze_at=1, train__max_steps=0))
     expect_in("train.unfreeze_at has no effect without train.freeze", done.stderr)
+    late = train(path("warned"), settings(train__unfreeze_at=9, train__max_steps=0, train__epochs=9), "--reset")
+    expect_in("train.unfreeze_at 9 unfreezes nothing, because train.epochs is 9", late.stderr)
 
 
 @check

@@ -186,6 +186,9 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     require_learning(config, graph_of_any_images(config.model), at("train.freeze"));
   else if (config.train.unfreeze_at > 0)
     warnings->push_back(at("train.unfreeze_at") + "train.unfreeze_at has no effect without train.freeze");
+  if (!config.train.freeze.empty() && config.train.unfreeze_at >= std::max<int64_t>(config.train.epochs, 1))
+    warnings->push_back(str(at("train.unfreeze_at"), "train.unfreeze_at ", config.train.unfreeze_at,
+                            " unfreezes nothing, because train.epochs is ", config.train.epochs));
   check_foreign(config);
   const bool divided_before = config.prescale_gradients || config.gradient_predivide_factor != 1;
   if (divided_before && config.zero_optimization.stage == 2)
@@ -210,13 +213,15 @@ void check_together(const Config& config, std::vector<std::string>* warnings) {
     fail(ExitCode::usage, at("train.early_stopping.patience"),
          "train.early_stopping.patience needs train.best.split val or test, whose results it watches");
   const std::string_view of_schedule = optim::overrides_lr(config.scheduler);
+  const std::string_view of_peak = optim::peak_lr(config.scheduler);
   Config copy = config;
-  std::string lr, instead;
+  std::string lr, instead, peak;
   for (const ConfigField& field : config_fields(copy)) {
     if (field.key == "optimizer.params.lr") lr = field_text(field);
     if (field.key == str("scheduler.params.", of_schedule)) instead = field_text(field);
+    if (field.key == str("scheduler.params.", of_peak)) peak = field_text(field);
   }
-  if (!instead.empty() && instead != lr && config.origins.contains("optimizer.params.lr"))
+  if (!instead.empty() && instead != lr && peak != lr && config.origins.contains("optimizer.params.lr"))
     warnings->push_back(str("scheduler.params.", of_schedule, " ", instead, " overrides optimizer.params.lr ", lr,
                             ", as in DeepSpeed"));
   if (const std::string betas = optim::overrides_betas(config.scheduler); config.optimizer && !betas.empty())
