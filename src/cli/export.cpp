@@ -69,6 +69,8 @@ int verb_export(const Words& words) {
   std::list<std::vector<float>> storage;
   std::vector<TensorView> tensors;
   for (const StoredTensor& t : tensors_of(file, set)) tensors.push_back(in_f32(file, t, storage));
+  if (tensors.empty())
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()), " has no tensors: give a file of weights");
   Metadata metadata = file.metadata();
   metadata.erase("cifar_train.evaluated");  // there is but one set
   const auto still_whole = [&file] { file.require_unchanged(); };

@@ -214,6 +214,11 @@ Given given_by(const SafetensorsFile& file, const InitOptions& options, const Gr
     refuse_tensors(file.path(), (prefix.empty() ? "" : left_out(prefix) + "; ") + differences,
                    remedy_of(file, rest, wanted_rest, head, other));
   }
+  if (wanted.empty())
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()),
+         ": none of its tensors is loaded, because this network's "
+         "only layer, ",
+         head, ", is initialised from the seed: give weights whose ", head, " has this network's shape");
   return given;
 }
 

@@ -457,8 +457,8 @@ def weights_made_on_purpose():
     def verbs(name):
         if name.startswith("cifar_train.") or name == "no notes":
             return ["eval", "predict"]  # the others take files without notes, as other programs write them
-        # Which keeps all names, and only warns of numbers that are none.
-        export = [] if re.search(" named | of -?(nan|inf)$", name) else ["export"]
+        # Which keeps all names and shapes, and only warns of numbers that are none.
+        export = [] if re.search(r" named | of -?(nan|inf)$| of shape \[192, 2\]$", name) else ["export"]
         return ["eval", "predict", "--init", *export]
     try_weights(weights_files(), ".bin", lambda change, file: write(file, changed(content, change)), verbs, 150)
 
