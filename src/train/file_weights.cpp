@@ -12,9 +12,6 @@
 namespace ct {
 namespace {
 
-/// As the file has it.
-const std::string& stored_name(const LogicalTensor& tensor) { return tensor.pieces.front().stored->name; }
-
 /// "layer1.0." of "layer1.0.conv1.weight" and "layer1.0.bn1.weight": the whole parts that all names begin with.
 template <class Named>
 std::string common_parts(const std::vector<Named>& tensors) {

@@ -26,6 +26,9 @@ bool is_counter(std::string_view name);
 /// Returns the prefix; empty: there is none.
 std::string take_wanted_names(std::vector<LogicalTensor>& tensors, const std::vector<TensorSpec>& wanted);
 
+/// Its name in its file.
+inline const std::string& stored_name(const LogicalTensor& tensor) { return tensor.pieces.front().stored->name; }
+
 /// Calls f(first row, elements of whole rows in PyTorch's order) bucket by bucket for rows begin..end.
 void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
                  const std::function<void(int64_t, std::span<const float>)>& f);

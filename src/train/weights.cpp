@@ -27,6 +27,14 @@ std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, WeightSet set
   return tensors;
 }
 
+/// Of elements from `row` on.
+void require_finite(const LogicalTensor& tensor, int64_t row, std::span<const float> elements) {
+  const auto bad = std::ranges::find_if_not(elements, [](float x) { return std::isfinite(x); });
+  if (bad != elements.end())
+    refuse_element(tensor, row, static_cast<size_t>(bad - elements.begin()),
+                   str("not finite (", *bad, "), against its manifest,"));
+}
+
 }  // namespace
 
 TensorSpec state_spec(const Parameter& p, StateKind kind, const std::string& name) {
@@ -45,12 +53,15 @@ WeightSet evaluated_set(const SafetensorsFile& file) {
 std::string name_of_parameter(const Parameter& parameter) { return parameter.name; }
 
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
-               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name) {
+               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name,
+               const std::vector<std::string>* not_finite) {
   for (const ParameterRows& held : rows_in(graph, flat, state.ranges())) {
     const Parameter& p = graph.parameters()[held.parameter];
     const LogicalTensor* tensor = find(tensors, name(p));
     if (tensor == nullptr) continue;
+    const bool must_be_finite = not_finite != nullptr && std::ranges::count(*not_finite, stored_name(*tensor)) == 0;
     each_bucket(*tensor, held.begin, held.end, [&](int64_t first, std::span<const float> torch) {
+      if (must_be_finite) require_finite(*tensor, first, torch);
       const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
       const Layout layout = p.layout.rows(n);
       const int64_t begin = held.storage.begin + (first - held.begin) * layout.strides[0];
@@ -85,9 +96,10 @@ std::vector<std::string> counter_names(const Graph& graph) {
   return names;
 }
 
-void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights) {
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
+                  const std::vector<std::string>* not_finite) {
   const WeightSet set = weights.kind == StateKind::ema ? WeightSet::ema : WeightSet::weights;
-  load_rows(weights_in(file, set, graph), graph, flat, weights, name_of_parameter);
+  load_rows(weights_in(file, set, graph), graph, flat, weights, name_of_parameter, not_finite);
 }
 
 std::string head_of(const Graph& graph) {

@@ -29,9 +29,11 @@ WeightSet evaluated_set(const SafetensorsFile& file);
 /// The name of a parameter's tensor.
 std::string name_of_parameter(const Parameter& parameter);
 /// Fills `state` with rows of the tensors that `name` returns; a parameter without a tensor keeps its value. Checksums
-/// of the read elements are checked: Error(checkpoint) with file and tensor.
+/// of the read elements are checked, and all but those of `not_finite`, a manifest's list, must be finite if it is
+/// given: Error(checkpoint) with file and tensor.
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
-               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name);
+               const StateBuffer& state, const std::function<std::string(const Parameter&)>& name,
+               const std::vector<std::string>* not_finite = nullptr);
 
 /// Returns all elements of a parameter in PyTorch's order, or none, in which case the parameter does not change; valid
 /// until the next call.
@@ -46,8 +48,10 @@ void write_weights(const Graph& graph, const FlatLayout& flat, const StateBuffer
 std::vector<std::string> counter_names(const Graph& graph);
 
 /// Replaces the buffer, which is the weights or their average, by the tensors of a safetensors file of any program;
-/// other floating-point types are converted to f32. Counters are ignored. Error(checkpoint) with all differences.
-void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights);
+/// other floating-point types are converted to f32. Counters are ignored. Error(checkpoint) with all differences;
+/// `not_finite` as in load_rows().
+void load_weights(const SafetensorsFile& file, const Graph& graph, const FlatLayout& flat, const StateBuffer& weights,
+                  const std::vector<std::string>* not_finite = nullptr);
 
 /// The layer that computes the logits: "fc".
 std::string head_of(const Graph& graph);

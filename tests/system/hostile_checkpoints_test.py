@@ -411,6 +411,9 @@ def shards():
              "a moment of halves": of(in_entry(first, "dtype", "F16")), "no moments": of(lambda w: whole("{}", b""))}
     for text in ("0:1 of %d" % (HUGE - 1), "1:2 of 2", "0:2 of 2x", "-1:1 of 2", "0:2 of 1", "%d:%d of %d" % (HUGE - 3, HUGE - 1, HUGE - 1), "x"):
         cases["rows %s" % text] = of(in_notes("rows." + first, text))
+    for value in (math.nan, math.inf):
+        cases["a moment of %r" % value] = of(elements(first, value))
+        cases["a weight of %r" % value] = weights(elements("linear.weight", value))
     for key in marks:
         cases["weights of another run by " + key] = weights(in_notes(key, "another"))
     cases["weights of another network"] = weights(renamed("linear.weight", "conv1.weight"))

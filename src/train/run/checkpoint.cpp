@@ -183,8 +183,9 @@ RunState restore_checkpoint(const Path& path, const std::string& model, const Gr
   const FlatLayout& flat = engine.lowered().flat;
   const auto is_moment = [](const StateBuffer& state) { return state.kind == StateKind::moment; };
   const auto states = engine.state();
+  const std::vector<std::string>& not_finite = checkpoint.manifest.not_finite;
   for (const StateBuffer& state : states)
-    if (!is_moment(state)) load_weights(checkpoint.weights, graph, flat, state);
+    if (!is_moment(state)) load_weights(checkpoint.weights, graph, flat, state, &not_finite);
   if (restores == Moments::begin_anew) return run_state_from(checkpoint.state);
   const auto moments = checkpoint.moments();
   std::vector<TensorSpec> specs;
@@ -194,8 +195,9 @@ RunState restore_checkpoint(const Path& path, const std::string& model, const Gr
   if (!specs.empty()) require_tensors(moments, specs, path);
   for (const StateBuffer& state : states)
     if (is_moment(state))
-      load_rows(moments, graph, flat, state,
-                [&](const Parameter& p) { return state_spec(p, state.kind, state.name).name; });
+      load_rows(
+          moments, graph, flat, state, [&](const Parameter& p) { return state_spec(p, state.kind, state.name).name; },
+          &not_finite);
   return run_state_from(checkpoint.state);
 }
 
