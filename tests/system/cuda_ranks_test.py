@@ -61,6 +61,19 @@ def runs_of_a_sweep_have_gpus_of_their_own():
 
 
 @check
+def steps_that_overflow_are_skipped_by_all_ranks():
+    """fp16 from a loss scale that is far too large: the same steps are skipped on any ranks and stage."""
+    sets = {**in_micros(4, train__max_steps=6, fp16__enabled=True, fp16__initial_scale_power=24,
+                        fp16__hysteresis=1, train__max_bad_steps=100), "zero_optimization.stage": 0}
+    train(path("storm"), sets, *CUDA, env=ONE_GPU)
+    steps = records(path("storm"), "step")
+    expect(1 <= steps[-1]["skipped"] <= 5, [(r["skipped"], r["loss_scale"]) for r in steps])
+    for ranks, stage in [(r, s) for r in (1, 2, 4) for s in range(4)][1:] if FULL else [(2, 1), (4, 2), (2, 3)]:
+        train(path("storms"), {**sets, "zero_optimization.stage": stage}, "--reset", *CUDA, ranks=Ranks(ranks), env=ONE_GPU)
+        expect_same_result(path("storms"), result(path("storm")), "%d ranks, stage %d" % (ranks, stage))
+
+
+@check
 def processes_that_share_a_gpu():
     need_mpi()
     for micros, stage, bf16 in some(EVERY, 2):
