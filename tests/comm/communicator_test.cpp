@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "base/temporary_folder.h"
 #include "comm/exercise.h"
 #include "comm/host/processes.h"
 #include "comm/host/threads.h"
@@ -248,6 +252,26 @@ TEST(SharedFile, LeavesNoName) {
   path = file->path();
   file.reset();
   EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+TEST(SharedFile, ThoseOfKilledProcessesAreRemoved) {
+  const TemporaryFolder folder;
+  const auto kept = SharedFile::create(folder.path(), 64);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto left = SharedFile::create(folder.path(), 64);
+    raise(SIGKILL);
+  }
+  waitpid(child, nullptr, 0);
+  const std::set<std::filesystem::path> others = {folder.path() / "cifar-train-folder",
+                                                  folder.path() / "another-aaaaaa"};
+  std::filesystem::create_directory(folder.path() / "cifar-train-folder");
+  std::ofstream(folder.path() / "another-aaaaaa") << "x";
+  const auto next = SharedFile::create(folder.path(), 64);
+  std::set<std::filesystem::path> names, expected = others;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) names.insert(entry.path());
+  expected.insert({kept->path(), next->path()});
+  EXPECT_EQ(names, expected);
 }
 
 }  // namespace

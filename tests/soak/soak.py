@@ -13,6 +13,7 @@ SETTINGS = {**FEW, "train_batch_size": 48, "train.max_steps": STEPS, "train.epoc
             "train.save_interval": 1, "steps_per_print": 50, "checkpoint.keep_last": 2}
 ROOM = 10 << 20  # bytes of the run's file system
 SOON = 3  # seconds after a start at which the first disturbance comes at the latest
+TRAINS = 2000  # bytes of records after which a start has trained for some steps
 LATE = 600  # seconds after which a run that does not end is a failure
 
 
@@ -129,12 +130,22 @@ class Soak:
         number = self.numbers.choice([1, 2, 3, 4])
         ranks = Ranks(number, mpi=number > 1 and has_mpi() and self.numbers.random() < 0.5)
         settings = {**SETTINGS, "data.path": few(), "zero_optimization.stage": self.numbers.randrange(4)}
+        self.before = self.records_size()
         self.what = "%s, stage %d" % (ranks, settings["zero_optimization.stage"])
         clock.set_to(path("time"), "+0")
         env = clock.environment(path("time")) if clock.LIBRARY else {}
         return repr(ranks), start(ranks.words(*train_words(self.output, settings)), env=env)
 
+    def records_size(self):
+        try:
+            return os.path.getsize(os.path.join(self.output, "metrics.jsonl"))
+        except FileNotFoundError:
+            return 0
+
     def sample(self, ranks, job):
+        """Of a run that trains: before, it has not yet allocated everything."""
+        if self.records_size() < self.before + TRAINS:
+            return
         for pid in ranks_of(job)[:1]:
             try:
                 with open("/proc/%d/status" % pid) as status:

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +23,41 @@ uint64_t free_space(const std::string& folder) {
   return statvfs(folder.c_str(), &fs) == 0 ? uint64_t{fs.f_bavail} * fs.f_frsize : 0;
 }
 
+constexpr std::string_view kPrefix = "cifar-train-", kUnique = "XXXXXX";
+
+/// A process locks its file until the name is removed, so one that can be locked was left by a killed process.
+bool lock(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0; }
+
+/// Removes this user's files that killed processes left, which hold memory in /dev/shm.
+void remove_left_files(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().native();
+    if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kUnique.size()) continue;
+    const int fd = ::open(entry->path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat st {};
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && lock(fd)) unlink(entry->path().c_str());
+    close(fd);
+  }
+}
+
+/// A new file, locked; -1: none can be created.
+int create_locked(std::string& path) {
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    std::string name = path;
+    const int fd = mkostemp(name.data(), O_CLOEXEC);
+    if (fd < 0) return -1;
+    struct stat st {};
+    if (lock(fd) && fstat(fd, &st) == 0 && st.st_nlink > 0) {
+      path = std::move(name);
+      return fd;
+    }
+    close(fd);  // another process took it for a left one, in the moment before it was locked
+  }
+  return -1;
+}
+
 }  // namespace
 
 std::vector<std::string> shared_file_folders() {
@@ -28,9 +66,10 @@ std::vector<std::string> shared_file_folders() {
 }
 
 std::optional<SharedFile> SharedFile::create(const std::string& folder, size_t bytes) {
+  remove_left_files(folder);
   if (free_space(folder) < bytes) return std::nullopt;
-  std::string path = folder + "/cifar-train-XXXXXX";
-  const int fd = mkostemp(path.data(), O_CLOEXEC);
+  std::string path = str(folder, "/", kPrefix, kUnique);
+  const int fd = create_locked(path);
   if (fd < 0) return std::nullopt;
   if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
     close(fd);

@@ -15,7 +15,8 @@ std::vector<std::string> shared_file_folders();
 /// A file that every process maps for reading and writing. The mapping remains valid after remove_name().
 class SharedFile {
  public:
-  /// A new file of `bytes` zeros in `folder`; nullopt if the folder has less free space or creation fails.
+  /// A new file of `bytes` zeros in `folder`, after this user's files there that killed processes left are removed;
+  /// nullopt if the folder has less free space or creation fails.
   static std::optional<SharedFile> create(const std::string& folder, size_t bytes);
   /// A file that another process created with the same `bytes`; nullopt on failure.
   static std::optional<SharedFile> open(const std::string& path, size_t bytes);
