@@ -114,6 +114,7 @@ TEST_F(Safetensors, EveryTruncationIsFound) {
   write_safetensors(files_, path_, samples_.views(), {});
   const std::string text = read_file(path_);
   for (size_t n = 0; n < text.size(); ++n) ASSERT_NE(refusal(text.substr(0, n)), "") << n;
+  EXPECT_NE(refusal(text.substr(0, text.size() - 1)).find("the file is truncated"), std::string::npos);
   EXPECT_NE(refusal(text + '\0'), "");
 }
 

@@ -341,6 +341,23 @@ TEST_F(SaveTest, OneFileTogether) {
   EXPECT_EQ(read_file(folder_ / "together"), read_file(folder_ / "alone"));
 }
 
+TEST_F(SaveTest, OneFileTogetherSurvivesAPowerFailure) {
+  const Samples samples(4);
+  const auto tensors = samples.views();
+  write_safetensors(files_, folder_ / "alone", tensors, {});
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    TemporaryFolder folder, backups;
+    FaultyFileSystem files(Fault::power_loss, 1000, backups.path(), seed);
+    spill(folder / "together", "old");
+    on_ranks(2, [&](Communicator& comm) {
+      const SaveContents c = contents_of(tensors, tensors, comm.rank(), 2);
+      write_together(comm, files, folder / "together", c.weights, {}, c.own_weights, c.read_weights);
+    });
+    files.lose_power();
+    EXPECT_TRUE(read_file(folder / "together") == read_file(folder_ / "alone")) << seed;
+  }
+}
+
 TEST_F(SaveTest, AnotherModelIsRefusedByTensor) {
   save(3, 1, 1);
   const Checkpoint c = store_.load(1);

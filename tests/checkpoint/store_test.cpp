@@ -262,6 +262,21 @@ TEST_F(StoreTest, AManifestSaysWhatIsNotFinite) {
   }
 }
 
+/// Also in a folder that a run made which was killed before it had synced it.
+TEST_F(StoreTest, WhatIsCommittedSurvivesAPowerFailure) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    TemporaryFolder folder, backups;
+    FaultyFileSystem files(Fault::power_loss, 1000, backups.path(), seed);
+    ASSERT_EQ(files.mkdir(folder / "ckpt"), 0);
+    Store store(files, folder / "ckpt", {"run", "cnn"});
+    save(store, 1, 1);
+    files.lose_power();
+    const Store after(files_, folder / "ckpt", {"run", "cnn"});
+    ASSERT_EQ(after.newest_good(ignore), 1) << seed;
+    EXPECT_TRUE(holds(after.load(1), 1));
+  }
+}
+
 /// The n-th operation of a save (and the pruning after it) fails, for every n: what was there or what is new loads,
 /// nothing else, and the next save works.
 class StoreFaults : public StoreTest, public testing::WithParamInterface<Fault> {};

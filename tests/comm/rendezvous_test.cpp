@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "comm/all_ranks.h"
+#include "comm/rendezvous/hello.h"
 #include "comm/rendezvous/tcp_bootstrap.h"
 
 namespace ct {
@@ -160,6 +161,19 @@ TEST(Rendezvous, OthersAreRejectedAndNamed) {
   EXPECT_EQ(ranks.end(1), "met");
 }
 
+TEST(Rendezvous, ATextWithoutAnEndEndsWithItsField) {
+  const Endpoint place = somewhere();
+  Ranks ranks;
+  ranks.start(0, 2, place);
+  Hello hello;  // of another job
+  hello.host.fill('h');
+  hello.caller.fill('c');
+  const Stranger stranger(place, std::string(reinterpret_cast<const char*>(&hello), sizeof hello));
+  ranks.await_notice("host " + std::string(hello.host.size(), 'h') + ") of another");
+  ranks.start(1, 2, place);
+  EXPECT_EQ(ranks.end(0), "met");
+}
+
 TEST(Rendezvous, ARankThatIsThereTwiceEndsIt) {
   const Endpoint place = somewhere();
   Ranks ranks;
@@ -179,6 +193,17 @@ TEST(Rendezvous, AnotherWorldSizeEndsIt) {
   ranks.start(1, 3, place);
   EXPECT_NE(ranks.end(0).find("has WORLD_SIZE=3, and rank 0 2"), std::string::npos) << ranks.end(0);
   EXPECT_EQ(ranks.end(0), ranks.end(1));
+}
+
+TEST(Rendezvous, ANumberThatNoRankHasEndsIt) {
+  for (const int rank : {2, 1 << 24, -1, -(1 << 24)}) {
+    const Endpoint place = somewhere();
+    Ranks ranks;
+    ranks.start(0, 2, place, 2);
+    ranks.start(rank, 2, place, 2);
+    EXPECT_EQ(ranks.end(0).find(str("2: rank ", rank, " (pid ")), 0u) << ranks.end(0);
+    EXPECT_NE(ranks.end(0).find("connected to rank 0 of 2 ranks"), std::string::npos) << ranks.end(0);
+  }
 }
 
 TEST(Rendezvous, ARankThatDoesNotComeIsNamed) {

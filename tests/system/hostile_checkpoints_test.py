@@ -217,10 +217,23 @@ def torch_files():
         return make
 
     weight = lambda *args, **more: saved(**{"linear.weight": Tensor(*args, **more)})
+
+    def longer(size):
+        """The list of files says that the first storage has so many bytes, and a tensor begins far behind the file's end."""
+        def make(file):
+            content = read(weight("F32", [2, 192], bytes(1536), first=1 << 27)(file))
+            at = content.rindex(b"archive/data/0") - 46
+            expect_equal(content[at:at + 4], b"PK\1\2")
+            entry = content[at:at + 20] + b"\xff" * 8 + content[at + 28:at + 30] + struct.pack("<H", 20) + content[at + 32:at + 60]
+            write(file, content[:at] + entry + struct.pack("<HHQQ", 1, 16, size, size) + content[at + 60:])
+        return make
+
     return {
         "a tensor before its storage": weight("F32", [2, 192], bytes(1536), first=-1),
         "a tensor behind its storage": weight("F32", [2, 192], bytes(1536), first=1),
         "a tensor far behind": weight("F32", [2, 192], bytes(1536), first=(1 << 63) - 1),
+        "a storage that goes on behind the file": longer(1 << 31),
+        "a storage of nearly 2^64 bytes": longer((1 << 64) - 64),
         "a tensor of 2^62 elements": weight("F32", [1 << 31, 1 << 31], bytes(1536)),
         "a tensor of a negative shape": weight("F32", [-2, -192], bytes(1536)),
         "strides of 0": weight("F32", [2, 192], bytes(1536), strides=(0, 0)),
