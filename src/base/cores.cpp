@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/control_groups.h"
+
 namespace ct {
 namespace {
 
@@ -58,28 +60,9 @@ std::bitset<kMaxCpus> allowed_cpus() {
 
 std::optional<double> cpu_quota(const fs::path& root) {
   std::optional<double> least;
-  const auto consider = [&](std::optional<double> limit) {
-    if (limit && (!least || *limit < *least)) least = limit;
-  };
-  // A limit of any ancestor binds too. In a container the listed path may be the host's: what does not exist is no
-  // limit, and the mount's root is then the container's own group.
-  const auto walk = [&](const fs::path& mount, fs::path group, auto limit) {
-    for (group = group.relative_path(); !group.empty(); group = group.parent_path()) consider(limit(mount / group));
-    consider(limit(mount));
-  };
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // hierarchy:controllers:path
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
-    const fs::path mounts = root / "sys/fs/cgroup";
-    if (controllers.empty()) {
-      walk(mounts, group, limit_v2);
-    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      walk(mounts / controllers, group, limit_v1);
-      if (controllers != "cpu") walk(mounts / "cpu", group, limit_v1);
-    }
-  }
+  for (const fs::path& group : control_groups(root, "cpu"))
+    for (const std::optional<double> limit : {limit_v2(group), limit_v1(group)})
+      if (limit && (!least || *limit < *least)) least = limit;
   return least;
 }
 

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <fstream>
 #include <utility>
+#include <vector>
 
+#include "base/control_groups.h"
 #include "base/text.h"
 
 namespace ct {
@@ -69,14 +71,16 @@ int64_t proportional_bytes() { return bytes_in("/proc/self/smaps_rollup", "Pss:"
 HostMemory host_memory(const std::filesystem::path& root) {
   HostMemory memory{.total = bytes_in(root / "proc/meminfo", "MemTotal:").value_or(0),
                     .available = bytes_in(root / "proc/meminfo", "MemAvailable:").value_or(0)};
-  const auto groups = root / "sys/fs/cgroup";
-  for (const auto& [limit_file, used_file] :
-       {std::pair{"memory.max", "memory.current"}, {"memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"}}) {
-    const auto limit = number_in(groups / limit_file), used = number_in(groups / used_file);
-    if (!limit || !used || *limit >= memory.total) continue;
-    memory.group_limit = limit;
-    memory.available = std::min(memory.available, *limit - std::min(*limit, *used));
-  }
+  std::vector<std::filesystem::path> groups = control_groups(root, "memory");
+  groups.insert(groups.end(), {root / "sys/fs/cgroup", root / "sys/fs/cgroup/memory"});  // where none is listed
+  for (const auto& group : groups)
+    for (const auto& [limit_file, used_file] :
+         {std::pair{"memory.max", "memory.current"}, {"memory.limit_in_bytes", "memory.usage_in_bytes"}}) {
+      const auto limit = number_in(group / limit_file), used = number_in(group / used_file);
+      if (!limit || !used || *limit >= memory.total) continue;
+      memory.group_limit = std::min(memory.group_limit.value_or(*limit), *limit);
+      memory.available = std::min(memory.available, *limit - std::min(*limit, *used));
+    }
   rlimit limit{};
   const auto used = bytes_in(root / "proc/self/status", "VmSize:");
   if (used && getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)

@@ -59,6 +59,9 @@ void HolderFile::take(const Say& say) {
   while (!create()) {
     const std::optional<std::string> there = text();
     if (!there) continue;
+    // Empty or zeros: of a process that has just begun, or before a power failure.
+    if (const size_t begin = there->find_first_not_of('\0'); begin != there->npos && !there->starts_with("pid "))
+      fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
     if (!is_of_dead_process(*there)) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
       const bool is_near = is_of_this_host(*there);

@@ -266,13 +266,14 @@ int verb_train(const Words& words) {
                        .init = f.training.initial_file(),
                        .init_options = init,
                        .listeners = foreign_listeners()};
-  const Path caller = std::filesystem::current_path();
+  std::error_code gone;  // the folder of the caller: paths may be absolute
+  const Path caller = std::filesystem::current_path(gone);
   ConfigSources sources = f.training.sources(&options.warnings);
   for (const auto& file : sources.files)
     options.config_source += (options.config_source.empty() ? "" : " and ") + source_name(file);
   if (f.no_record) sources.overrides.push_back({"cuda.record", "false", "--no-record"});
   options.config = load_config(sources, &options.warnings);
-  if (std::filesystem::current_path() != caller)  // the run prints commands for the folder of the caller
+  if (std::filesystem::current_path(gone) != caller)  // the run prints commands for the folder of the caller
     options.config.output = absolute_of(options.config.output).string();
   const int ranks = rank_count(options.config, f.ranks);
   require_connection(options.config, detect_launch());

@@ -44,8 +44,12 @@ void require_one_rate(const ConfigSources& sources) {
 void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   add_config_options(app, files, config);
   app.add_option(kLr, lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
-  CLI::Option* from = app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file");
-  app.add_option("--pretrained", pretrained, "another name of --init")->excludes(from);
+  const auto a_file = [](const std::string& file) {  // a shell's variable that is not set
+    return file.empty() ? std::string("the name of the file is empty") : std::string();
+  };
+  CLI::Option* from =
+      app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file")->check(a_file);
+  app.add_option("--pretrained", pretrained, "another name of --init")->check(a_file)->excludes(from);
   app.add_option("--init-head", init_head,
                  "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
                  "shapes (default), never, or always")

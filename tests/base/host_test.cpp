@@ -41,6 +41,20 @@ TEST_F(Memory, IsWhatTheControlGroupLeaves) {
   EXPECT_EQ(host_memory(root_.path()).available, 0);
 }
 
+/// As Slurm's jobs and systemd's scopes are: the limit is of a group below the mount's root, or of its ancestor.
+TEST_F(Memory, OfNestedControlGroupsTheLeastBinds) {
+  const auto write_group = [&](const std::string& folder, const char* limit, const char* used) {
+    std::filesystem::create_directories(root_.path() / "sys/fs/cgroup" / folder);
+    write(root_.path() / "sys/fs/cgroup" / folder / "memory.limit_in_bytes", limit);
+    write(root_.path() / "sys/fs/cgroup" / folder / "memory.usage_in_bytes", used);
+  };
+  write(root_.path() / "proc/self/cgroup", "9:memory:/slurm/job_7/step_0\n3:cpu,cpuacct:/slurm\n");
+  write_group("memory/slurm/job_7", "400000", "100000");
+  write_group("memory/slurm/job_7/step_0", "500000", "50000");
+  EXPECT_EQ(host_memory(root_.path()).available, 300000);
+  EXPECT_EQ(host_memory(root_.path()).group_limit, 400000);
+}
+
 TEST_F(Memory, GarbageCountsForNothing) {
   for (const char* limit : {"max", "", "9999999999999999999999", "2000000"}) {
     group(limit, "1");

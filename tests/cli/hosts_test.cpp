@@ -59,6 +59,15 @@ TEST(Hostfile, MistakesInDeepSpeedsWords) {
         << hostfile(empty);
 }
 
+TEST(Hostfile, NamesThatAProgramCouldTakeForAnOptionAreRefused) {
+  for (const char* name : {"-oProxyCommand=touch${IFS}x", "-w", "user@-oProxyCommand=x", "a;b", "$(id)", "h'x", "a,b"})
+    EXPECT_EQ(hostfile(std::string(name) + " slots=1"),
+              std::string("Hostfile contains a bad entry: ") + name +
+                  " slots=1, unable to proceed with launching; hosts:1: " + name + " cannot be the name of a host");
+  for (const char* name : {"worker-0", "10.0.0.1", "user@node_7.cluster", "fe80::1%eth0", "[::1]"})
+    EXPECT_FALSE(hostfile(std::string(name) + " slots=1").starts_with("Hostfile")) << name;
+}
+
 TEST(Hostfile, GarbageIsOneLine) {
   std::string garbage;
   for (int i = 0; i < 100000; ++i) garbage += static_cast<char>(i * 37 % 256);

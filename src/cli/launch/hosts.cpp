@@ -1,6 +1,7 @@
 #include "cli/launch/hosts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <numeric>
@@ -42,6 +43,13 @@ std::optional<int> leading_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0 || number > kMostSlots) return std::nullopt;
   return number;
+}
+
+/// Could ssh or srun take it for an option, or a shell for more than a name? "user@name" and addresses are names.
+bool is_host_name(std::string_view text) {
+  static constexpr std::string_view kMarks = "._-:%[]@";
+  const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || kMarks.find(c) != kMarks.npos; };
+  return std::ranges::all_of(text, fits) && text[0] != '-' && text.find("@-") == text.npos;
 }
 
 /// "NAME slots=N", what follows N is ignored.
@@ -122,6 +130,9 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vect
     if (!host)
       fail(ExitCode::usage, "Hostfile contains a bad entry: ", shown(line), kGivenUp, "; ", origin, ":", number,
            " should read NAME slots=N");
+    if (!is_host_name(host->name))
+      fail(ExitCode::usage, "Hostfile contains a bad entry: ", shown(line), kGivenUp, "; ", origin, ":", number, ": ",
+           shown(host->name), " cannot be the name of a host");
     if (!names.insert(host->name).second)
       fail(ExitCode::usage, "Hostfile contains multiple entries for ", shown(host->name), kGivenUp, "; ", origin, ":",
            number, ": give the host one line");

@@ -26,23 +26,26 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
   const auto in_memory = [&](const std::string& because) {
     return DataSource{.note = str("data: ", kSyntheticName, " in memory (", because, ")", why)};
   };
-  try {
-    const bool there = synthetic_there(folder);
-    if (!there && !is_vacant(place, kSyntheticFolder))
-      return in_memory(str(place.string(), " contains other files; cifar-train data synth writes the set to a folder"));
-    if (!there) switch (options.if_absent) {
-        case IfAbsent::write:
-          break;
-        case IfAbsent::write_later:
-          return DataSource{.folder = folder, .note = why, .to_write = true};
-        case IfAbsent::keep_in_memory:
-          return in_memory("there is none in " + folder.string());
-      }
-    const bool written = write_synthetic(folder, options.progress);
+  const bool there = synthetic_there(folder);
+  if (!there && !is_vacant(place, kSyntheticFolder))
+    return in_memory(str(place.string(), " contains other files; cifar-train data synth writes the set to a folder"));
+  if (!there) switch (options.if_absent) {
+      case IfAbsent::write:
+        break;
+      case IfAbsent::write_later:
+        return DataSource{.folder = folder, .note = why, .to_write = true};
+      case IfAbsent::keep_in_memory:
+        return in_memory("there is none in " + folder.string());
+    }
+  const auto in_folder = [&](bool written) {
     return DataSource{.folder = folder,
                       .note = str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why),
                       .written = written};
-  } catch (const Error& error) {
+  };
+  if (there) return in_folder(write_synthetic(folder, options.progress));
+  try {
+    return in_folder(write_synthetic(folder, options.progress));
+  } catch (const Error& error) {  // a full or read-only disk
     if (error.code() != ExitCode::io) throw;
     return in_memory(error.what());
   }
