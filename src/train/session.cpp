@@ -97,7 +97,10 @@ void TrainingSession::allocate(int64_t least_arena, int64_t optimizer_begun) {
 void TrainingSession::require_memory() {
   std::optional<Backend::Room> room;
   run_on_all_ranks(comm_, [&] { room = backend().room(); });
-  run_on_all_ranks(comm_, [&] { require_device_memory(backend(), estimated(), room); });
+  run_on_all_ranks(comm_, [&] {
+    require_device_memory(backend(), estimated(), room);
+    if (!room && comm_.rank() == 0) require_group_memory(backend(), estimated());  // a job's hosts have one limit
+  });
 }
 
 std::string TrainingSession::gather_plans_missed() {

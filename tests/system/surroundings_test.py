@@ -110,6 +110,32 @@ def as_nobody(folder, *words):
 
 
 @check
+def a_memory_limit_of_a_control_group():
+    """As of a Slurm job: of a group below the mount's root. What does not fit is refused before training."""
+    for mount, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = os.path.join(mount, "cifar-train-test-%d" % os.getpid())
+        try:
+            os.mkdir(group)
+        except OSError:
+            continue
+        try:
+            if os.path.exists(os.path.join(group, limit)):
+                with open(os.path.join(group, limit), "w") as file:
+                    file.write("200M")
+                into = 'echo $$ >%s/cgroup.procs && ' % group
+                fits = train_words(path("in-group"), settings())
+                as_usual(path("in-group"), shell(into, PROGRAM, *fits))
+                large = train_words(path("too-large"), settings(model__name="resnet152"))
+                fails(MEMORY, finish(start(shell(into, PROGRAM, *large))), "memory", "control group")
+                return
+        except PermissionError:
+            pass
+        finally:
+            os.rmdir(group)
+    raise Skip("this user may make no control group of memory")
+
+
+@check
 def a_user_without_a_name_and_a_parent_that_may_not_be_written():
     need("setpriv")
     if os.geteuid() != 0:

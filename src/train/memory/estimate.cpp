@@ -96,6 +96,16 @@ void add_gpu(RankMemory& rank, const GpuExtras& extras, bool nccl) {
 
 int configured_stage(const EstimateOf& what) { return static_cast<int>(what.config.zero_optimization.stage); }
 
+/// What to change so that the run fits into the limits.
+std::string advice_for(Backend& backend, const EstimateOf& what, const Limits& limits) {
+  if (const auto smaller =
+          largest_micro_batch(backend, what, configured_stage(what), limits, what.batch.accumulation + 1))
+    return str("use a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro, ", the largest that fits");
+  return str("no micro-batch fits: use ",
+             what.config.train.recompute == Recompute::none ? "train.recompute: blocks, " : "",
+             "fewer ranks, a train.eval_batch_size below ", what.config.train.eval_batch_size, ", or a smaller model");
+}
+
 }  // namespace
 
 int64_t touched_levels(int ranks, int accumulation) {
@@ -213,6 +223,15 @@ void require_device_memory(Backend& backend, const EstimateOf& what, const std::
        room->available, " of ", room->total, " are free; ", advice);
 }
 
+void require_group_memory(Backend& backend, const EstimateOf& what) {
+  const Limits limits{.host = host_memory().group_limit};
+  if (!limits.host) return;
+  const StageEstimate needed = estimate_stage(backend, what, configured_stage(what));
+  if (!limits.allow(needed))
+    fail(ExitCode::memory, "out of memory on this host: its ranks need ", needed.host,
+         " bytes, but their control group may have ", *limits.host, "; ", advice_for(backend, what, limits));
+}
+
 std::string micro_batch_advice(Backend& backend, const EstimateOf& what) {
   constexpr int64_t kPlanning = 64'000'000;  // oneDNN crashes where it has no memory for the code of its primitives
   try {
@@ -220,13 +239,7 @@ std::string micro_batch_advice(Backend& backend, const EstimateOf& what) {
     const auto room = backend.room();
     const Limits limits{.host = host_memory().available,
                         .device = room ? std::optional(room->available) : std::nullopt};
-    const auto smaller =
-        largest_micro_batch(backend, what, configured_stage(what), limits, what.batch.accumulation + 1);
-    if (smaller)
-      return str("use a micro-batch (train_micro_batch_size_per_gpu) of ", smaller->micro, ", the largest that fits");
-    return str(
-        "no micro-batch fits: use ", what.config.train.recompute == Recompute::none ? "train.recompute: blocks, " : "",
-        "fewer ranks, a train.eval_batch_size below ", what.config.train.eval_batch_size, ", or a smaller model");
+    return advice_for(backend, what, limits);
   } catch (const std::exception&) {  // with so little memory
     return "";
   }

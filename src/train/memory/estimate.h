@@ -83,6 +83,10 @@ std::optional<StageAndBatch> smaller_in_both(Backend& backend, const EstimateOf&
 /// nothing for devices that use host memory, which have no `room`.
 void require_device_memory(Backend& backend, const EstimateOf& what, const std::optional<Backend::Room>& room);
 
+/// Throws ExitCode::memory if the ranks of this host need more memory than their control group may have (a job of
+/// Slurm, a container), where the kernel would kill them without a word.
+void require_group_memory(Backend& backend, const EstimateOf& what);
+
 /// After an allocation has failed: "use a micro-batch of ..., the largest that fits", or what else there is if none
 /// does, by the estimate and the memory that is free now. Empty: too little is free for an estimate.
 std::string micro_batch_advice(Backend& backend, const EstimateOf& what);
