@@ -33,7 +33,7 @@ struct WrittenRows {
 std::vector<size_t> not_finite(std::span<const WrittenRows> rows);
 
 /// Elements are written through a buffer of this size, or of one row if that is longer.
-inline constexpr size_t kBucketBytes = size_t{1} << 20;
+inline constexpr size_t kBucketBytes = size_t{4} << 20;
 
 /// Writes rows to their places in a file of `plan`; calls `after_bucket` after every bucket.
 std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std::span<const Rows> rows,
