@@ -54,10 +54,9 @@ RowRange row_range_of(const SafetensorsFile& file, const StoredTensor& tensor) {
 
 std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std::span<const Rows> rows,
                                     const ReadRows& read, const std::function<void()>& after_bucket) {
-  // A part of the bucket at a time, which stays in the core's cache from the copy to the checksum.
-  constexpr size_t kPartBytes = size_t{1} << 20;
+  constexpr size_t kPartBytes = size_t{2} << 20;  // stays in the cache from the copy to the checksum
   std::vector<WrittenRows> written;
-  std::vector<std::byte> bucket(kBucketBytes);
+  std::vector<std::byte> bucket;
   for (const Rows& all : rows) {
     const TensorSpec& tensor = plan.tensors()[all.tensor];
     const uint64_t row = row_bytes(tensor.dtype, tensor.shape);
