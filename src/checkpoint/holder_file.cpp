@@ -59,7 +59,7 @@ void HolderFile::take(const Say& say) {
   while (!create()) {
     const std::optional<std::string> there = text();
     if (!there) continue;
-    // Empty or zeros: of a process that has just begun, or before a power failure.
+    // A run that has just begun leaves an empty file, and a power failure may leave zeros.
     if (const size_t begin = there->find_first_not_of('\0'); begin != there->npos && !there->starts_with("pid "))
       fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
     if (!is_of_dead_process(*there)) {

@@ -216,9 +216,8 @@ Given given_by(const SafetensorsFile& file, const InitOptions& options, const Gr
   }
   if (wanted.empty())
     fail(ExitCode::checkpoint, in_quotes(file.path().native()),
-         ": none of its tensors is loaded, because this network's "
-         "only layer, ",
-         head, ", is initialised from the seed: give weights whose ", head, " has this network's shape");
+         ": none of its tensors is loaded, because this network's only layer, ", head,
+         ", is initialised from the seed: give weights whose ", head, " has this network's shape");
   return given;
 }
 

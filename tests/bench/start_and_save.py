@@ -7,8 +7,8 @@ CIFAR10 holds the binary batches of CIFAR-10; checkpoints are written in DIR (a 
 that is measured. Nothing else may run meanwhile. Prints medians:
 - the tutorial's network, on one rank, on four, and continuing on four: from the start of the command to the line of its
   first step;
-- ResNet-18 in batches of 128: the time that a save adds to a run, divided by the time of an epoch, for a run saves at
-  the end of every epoch;
+- ResNet-18 in batches of 128: the time that a save adds to a run, divided by the time of an epoch, because a run
+  saves at the end of every epoch;
 - ResNet-152 with Adam: from the first sign of a checkpoint in its folder to its final name, against `dd bs=8M
   conv=fsync` of the same files into the same disk, in turn.
 """
@@ -46,14 +46,16 @@ def main():
                     file.write(b"\xff" * (10000 * RECORD - file.tell()))  # labels that on_corrupt skips
 
     def words(config, steps, ranks, *sets, images=data):
+        keys = ("train.max_steps=%d" % steps, "steps_per_print=1", "data.validation=0", "train.best.split=last",
+                "data.on_corrupt=skip", *sets)
         return [program, "--config", config, "--data", images, "--output", runs, "--ranks", str(ranks), "-v",
-                *(word for key in ("train.max_steps=%d" % steps, "steps_per_print=1", "data.validation=0", "train.best.split=last", "data.on_corrupt=skip", *sets)
-                  for word in ("--set", key))]
+                *(word for key in keys for word in ("--set", key))]
 
     def whole(config, steps, ranks, *sets, **options):
         """Seconds of the whole command."""
         begin = time.monotonic()
-        subprocess.run(words(config, steps, ranks, *sets, **options), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(words(config, steps, ranks, *sets, **options), check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
         return time.monotonic() - begin
 
     def to_first_step(ranks, keep):
@@ -61,7 +63,8 @@ def main():
             shutil.rmtree(runs, ignore_errors=True)
         begin = time.monotonic()
         job = subprocess.Popen(words("default.yaml", 20 if keep else 10, ranks, "train_batch_size=16",
-                                     "train_micro_batch_size_per_gpu=4"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                     "train_micro_batch_size_per_gpu=4"),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         seconds = next(time.monotonic() - begin for line in job.stdout if "step=" in line)
         job.stdout.read()
         job.wait()
@@ -86,7 +89,7 @@ def main():
             times.append(whole("resnet18.yaml", given.steps, 1, "train.save_interval=%d" % interval, "train_batch_size=128",
                                "train_micro_batch_size_per_gpu=128", images=few))
             with open(os.path.join(runs, "metrics.jsonl")) as file:
-                speed = [r["samples_per_sec"] for r in map(json.loads, file) if r.get("event", r.get("type")) == "step"]
+                speed = [r["samples_per_sec"] for r in map(json.loads, file) if r["event"] == "step"]
     cost = max(statistics.median(with_saves) - statistics.median(without), 0) / saves
     epoch = IMAGES / statistics.median(speed)
     print("resnet18: a save adds %.3f s to an epoch of %.0f s: %.2f %%" % (cost, epoch, 100 * cost / epoch), flush=True)

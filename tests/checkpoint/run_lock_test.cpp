@@ -97,6 +97,13 @@ TEST_P(WithoutLocks, ARefusedRunLeavesNoFolder) {
   EXPECT_EQ(list_folder(folder_.path()), std::vector<std::string>{});
 }
 
+TEST_P(WithoutLocks, AFileThatNoRunWroteStays) {
+  make_folders(files_, out_);
+  leave("important\n");
+  EXPECT_NE(refusal().find(".lock-holder' is no run's: remove it"), std::string::npos);
+  EXPECT_EQ(read_file(holder_), "important\n");
+}
+
 TEST_P(WithoutLocks, ThatOfADeadProcessIsTakenOverAtOnce) {
   const pid_t child = fork();
   if (child == 0) _exit(0);

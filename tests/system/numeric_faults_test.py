@@ -6,7 +6,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from hostile import *
+from harness import *
 
 TENSOR = "fc1.bias"  # whose layout in memory is the file's
 # Weights stay as they are, so that their bytes are known at every moment.

@@ -37,16 +37,13 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
       case IfAbsent::keep_in_memory:
         return in_memory("there is none in " + folder.string());
     }
-  const auto in_folder = [&](bool written) {
+  try {
+    const bool written = write_synthetic(folder, options.progress);
     return DataSource{.folder = folder,
                       .note = str("data: ", kSyntheticName, (written ? ", written to " : " in "), folder.string(), why),
                       .written = written};
-  };
-  if (there) return in_folder(write_synthetic(folder, options.progress));
-  try {
-    return in_folder(write_synthetic(folder, options.progress));
-  } catch (const Error& error) {  // a full or read-only disk
-    if (error.code() != ExitCode::io) throw;
+  } catch (const Error& error) {  // a full or read-only disk, but not one on which a set that is there cannot be read
+    if (there || error.code() != ExitCode::io) throw;
     return in_memory(error.what());
   }
 }
