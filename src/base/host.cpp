@@ -38,6 +38,14 @@ std::string host_name() {
   return name;
 }
 
+std::string pid_space() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  std::error_code error;
+  const std::filesystem::path pids = std::filesystem::read_symlink("/proc/self/ns/pid", error);
+  return boot.empty() || error ? "unknown" : boot + "/" + pids.native();
+}
+
 bool is_own_address(const sockaddr* address, socklen_t bytes) {
   const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool own = fd >= 0 && bind(fd, address, bytes) == 0;

@@ -11,6 +11,9 @@
 namespace ct {
 
 std::string host_name();
+/// Which processes this one's pids belong to: the boot's id and the pid namespace (of a container). "unknown": no
+/// /proc.
+std::string pid_space();
 /// Is this an address of this host, with any port?
 bool is_own_address(const sockaddr* address, socklen_t bytes);
 /// Does the name or IP address belong to this host? False for an unknown name.

@@ -14,17 +14,22 @@
 namespace ct {
 namespace {
 
-constexpr std::string_view kBeat = ", heartbeat ";
+constexpr std::string_view kPids = ", pids of ", kBeat = ", heartbeat ";
 constexpr int kBeats = 4;  // in the time of a heartbeat: a slow disk must not make a process seem dead
 
-std::string name_in(const std::string& text) { return text.substr(0, text.find(kBeat)); }
+/// "pid 123 on host a"
+std::string name_in(const std::string& text) { return text.substr(0, text.find(", ")); }
+/// All but the heartbeat.
+std::string owner_in(const std::string& text) { return text.substr(0, text.find(kBeat)); }
 
-bool is_of_this_host(const std::string& text) { return name_in(text).ends_with(" on host " + host_name()); }
+/// Do its pids mean the same processes here? Not those of another host, of another container, or of before a reboot.
+bool is_near(const std::string& text) {
+  return owner_in(text).ends_with(str(" on host ", host_name(), kPids, pid_space()));
+}
 
 bool is_of_dead_process(const std::string& text) {
   int pid = 0;
-  return is_of_this_host(text) && std::sscanf(text.c_str(), "pid %d ", &pid) == 1 && ::kill(pid, 0) != 0 &&
-         errno == ESRCH;
+  return is_near(text) && std::sscanf(text.c_str(), "pid %d ", &pid) == 1 && ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ bool is_of_dead_process(const std::string& text) {
 std::string lock_holder() { return str("pid ", getpid(), " on host ", host_name()); }
 
 HolderFile::HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say)
-    : files_(files), path_(path), heartbeat_(heartbeat) {
+    : files_(files), path_(path), own_(str(lock_holder(), kPids, pid_space())), heartbeat_(heartbeat) {
   take(say);
   heart_ = std::thread([this] { beat(); });
 }
@@ -49,7 +54,7 @@ HolderFile::~HolderFile() {
 
 bool HolderFile::in_place() const {
   try {
-    return name_in(text().value_or("")) == lock_holder();
+    return owner_in(text().value_or("")) == own_;
   } catch (const Error&) {
     return false;
   }
@@ -64,11 +69,10 @@ void HolderFile::take(const Say& say) {
       fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
     if (!is_of_dead_process(*there)) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
-      const bool is_near = is_of_this_host(*there);
-      if (!is_near)
+      if (!is_near(*there))
         say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
                 " s for a sign of life"));
-      if (is_near || gives_a_sign_of_life(*there))
+      if (is_near(*there) || gives_a_sign_of_life(*there))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
     }
@@ -105,7 +109,7 @@ std::optional<std::string> HolderFile::text() const {
 
 void HolderFile::write(int64_t beat) {
   File file(files_, path_, O_WRONLY | O_NOFOLLOW);
-  file.write(str(lock_holder(), kBeat, beat, "\n"));  // never shorter than the one before
+  file.write(str(own_, kBeat, beat, "\n"));  // never shorter than the one before
   file.sync();
   file.close();
 }

@@ -1,5 +1,5 @@
-// A lock for file systems without flock: a file that only one process can create. It contains pid, host and a
-// heartbeat, a number that grows for as long as the process lives.
+// A lock for file systems without flock: a file that only one process can create. It contains pid, host, the boot and
+// container whose pid it is, and a heartbeat, a number that grows for as long as the process lives.
 #pragma once
 
 #include <chrono>
@@ -22,9 +22,9 @@ class HolderFile {
   using Seconds = std::chrono::duration<double>;
   using Say = std::function<void(const std::string&)>;
 
-  /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host after twice
-  /// `heartbeat` without a sign of life, which is said. Any other: Error(ExitCode::usage) with pid, host and remedy.
-  /// `files` must outlive this.
+  /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host, of another
+  /// container or of before a reboot after twice `heartbeat` without a sign of life, which is said. Any other:
+  /// Error(ExitCode::usage) with pid, host and remedy. `files` must outlive this.
   HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say);
   /// Removes the file.
   ~HolderFile();
@@ -43,6 +43,7 @@ class HolderFile {
 
   FileSystem& files_;
   const Path path_;
+  const std::string own_;  // what the file says before the heartbeat, also if the host's name changes
   const Seconds heartbeat_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -22,7 +22,12 @@ std::string start_of(const File& file, size_t bytes) {
   return text;
 }
 
-File open_lock(FileSystem& files, const Path& out) {
+void remove_folders(FileSystem& files, const std::vector<Path>& made) {
+  for (const Path& folder : made)
+    if (uninterrupted([&] { return files.rmdir(folder); }) != 0 && errno != ENOENT) return;
+}
+
+File open_lock(FileSystem& files, const Path& out, const std::vector<Path>& made) try {
   make_folders(files, out);
   const Path path = out / kLockName;
   const PathKind kind = kind_of_entry(path);
@@ -34,6 +39,9 @@ File open_lock(FileSystem& files, const Path& out) {
   }
   fail(ExitCode::usage, in_quotes(path.native()),
        " is not the lock of a run, and a run would replace it: move it away, or give another --output");
+} catch (const Error&) {
+  remove_folders(files, made);
+  throw;
 }
 
 /// `out` and the folders above it that are not there, the deepest first.
@@ -47,14 +55,13 @@ std::vector<Path> missing_folders(const Path& out) {
 }  // namespace
 
 RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
-    : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out)) {}
+    : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out, made_)) {}
 
 RunLock::~RunLock() {
   holder_.reset();
   if (made_.empty() || !in_place()) return;
   uninterrupted([&] { return files_.unlink(out_ / kLockName); });
-  for (const Path& folder : made_)
-    if (uninterrupted([&] { return files_.rmdir(folder); }) != 0) return;
+  remove_folders(files_, made_);
 }
 
 RunLock::RunLock(FileSystem& files, const Path& out, const Say& say, HolderFile::Seconds heartbeat)

@@ -163,10 +163,13 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state,
   }
   sync_folder(files_, folder_);
   sync_folder(files_, folder_.parent_path());  // the first checkpoint comes with its folder
-  if (replaces) remove_step_folder(old);
+  try {
+    if (replaces) remove_step_folder(old);
+  } catch (const Error&) {  // the new one is in place; the next recover() reports it
+  }
 }
 
-void Store::recover() {
+void Store::recover(const std::function<void(const std::string&)>& report) {
   for (const std::string& name : list_folder(folder_)) {
     if (!is_scratch_name(name)) continue;
     if (name.starts_with(kOld)) {
@@ -177,7 +180,11 @@ void Store::recover() {
         continue;
       }
     }
-    remove_step_folder(folder_ / name);
+    try {
+      remove_step_folder(folder_ / name);
+    } catch (const Error& e) {  // nobody reads it, so it stops no run
+      report(str("a leftover of a save stays: ", e.what()));
+    }
   }
 }
 

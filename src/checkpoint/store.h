@@ -59,7 +59,8 @@ class Store {
   void abandon(int64_t step) noexcept;
 
   /// Cleans up after a killed writer: old checkpoints get their name back, and temporary ones are removed. Writer only.
-  void recover();
+  /// `report` is called with a line for each that cannot be removed.
+  void recover(const std::function<void(const std::string&)>& report);
   /// Removes all but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose
   /// tensors are all finite; returns the removed steps. `good`: a step that is known to be good, such as the one just
   /// committed; without it, the newest good one is searched.

@@ -22,7 +22,12 @@ std::string file_name(std::string_view tag) {
 
 std::string header_of(std::string_view tag) { return str("step,", tag.substr(tag.rfind('/') + 1)); }
 
-/// `text` without the rows of its last part that `keep` refuses.
+/// What a power failure may leave of a file that has just begun.
+bool is_cut_off(std::string_view text, const std::string& header) {
+  return (header + std::string(kEnd)).starts_with(text) || text.find_first_not_of('\0') == std::string_view::npos;
+}
+
+/// `text` without the rows of its last part that `keep` refuses or that a power failure has damaged.
 std::string kept(std::string_view text, const std::string& header, const std::function<bool(int64_t)>& keep) {
   const size_t last = text.rfind(header + std::string(kEnd));
   std::string result(text.substr(0, last));
@@ -32,7 +37,7 @@ std::string kept(std::string_view text, const std::string& header, const std::fu
     const std::string_view row = rest.substr(0, end + kEnd.size());
     int64_t x = 0;
     const bool is_row = std::from_chars(row.data(), row.data() + row.size(), x).ec == std::errc();
-    if (!is_row || keep(x)) result += row;
+    if (is_row ? keep(x) : row.find('\0') == std::string_view::npos) result += row;
     rest.remove_prefix(row.size());
   }
   return result;
@@ -48,10 +53,13 @@ CsvSeries::CsvSeries(FileSystem& files, Path folder, std::optional<Keep> keep)
 LineFile CsvSeries::open(std::string_view tag) {
   const Path path = folder_ / file_name(tag);
   const std::string header = header_of(tag);
-  const bool there = is_there(path);
-  if (there && !is_csv_series(path))
+  std::string old = kind_of(path) == PathKind::file ? read_file(path) : "";
+  if (!old.empty() && is_cut_off(old, header)) {
+    write_file_atomic(files_, path, "");
+    old.clear();
+  } else if (is_there(path) && !is_csv_series(path)) {
     fail(ExitCode::io, in_quotes(path.native()), " is not a file of csv_monitor: move it away");
-  const std::string old = there ? read_file(path) : "";
+  }
   const bool begins = !keep_ || old.find(header + std::string(kEnd)) == std::string::npos;
   if (!begins) {
     const std::string now = kept(old, header, [&](int64_t x) { return (*keep_)(tag, x); });

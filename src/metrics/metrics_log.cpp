@@ -1,5 +1,6 @@
 #include "metrics/metrics_log.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/error.h"
@@ -83,9 +84,13 @@ void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
   if (!is_there(jsonl_path(run))) return;
   std::istringstream old(read_file(jsonl_path(run)));
   std::string jsonl, csv = csv_header() + "\n";
+  int64_t newest = 0;
   for (std::string line; std::getline(old, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!is_record(record) || !kept(record, step)) continue;
+    const int64_t at = record.value("step", int64_t{0});
+    if (at < newest && record["event"] == "eval") continue;  // of the best weights at an end, which comes again
+    newest = std::max(newest, at);
     jsonl += line + "\n";
     if (const auto row = csv_line(record)) csv += *row + "\n";
   }

@@ -24,7 +24,8 @@ class MetricsLog {
   const std::string& problem() const { return problem_; }
 
   /// Rewinds the files to the checkpoint of `step`, from which a run continues: later records are dropped, and also
-  /// evaluations at that step, which follow the checkpoint and are repeated if due. The files are replaced by rename.
+  /// evaluations at that step, which follow the checkpoint and are repeated if due, and those of the best weights at an
+  /// end, which comes again. The files are replaced by rename.
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:

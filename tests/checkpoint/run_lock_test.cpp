@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/faulty_file_system.h"
+#include "base/host.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/samples.h"
 
@@ -109,9 +110,7 @@ TEST_P(WithoutLocks, ThatOfADeadProcessIsTakenOverAtOnce) {
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
   make_folders(files_, out_);
-  std::string text = lock_holder();
-  text.replace(4, text.find(' ', 4) - 4, std::to_string(child));
-  leave(text + ", heartbeat 7\n");
+  leave(str("pid ", child, " on host ", host_name(), ", pids of ", pid_space(), ", heartbeat 7\n"));
   const auto begin = std::chrono::steady_clock::now();
   take();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kHeartbeat);
@@ -120,7 +119,10 @@ TEST_P(WithoutLocks, ThatOfADeadProcessIsTakenOverAtOnce) {
 
 TEST_P(WithoutLocks, ThatOfAnotherHostIsTakenOverWithoutASignOfLife) {
   make_folders(files_, out_);
-  for (const char* text : {"pid 1 on host elsewhere, heartbeat 7\n", ""}) {  // empty: a crash in its first moment
+  const std::string other_container = str("pid 1 on host ", host_name(), ", pids of another/pid:[1], heartbeat 7\n");
+  // Empty: a crash in its first moment.
+  for (const std::string& text :
+       {std::string("pid 1 on host elsewhere, heartbeat 7\n"), other_container, std::string()}) {
     leave(text);
     const auto begin = std::chrono::steady_clock::now();
     RunLock lock = take();
@@ -158,6 +160,16 @@ TEST(RunLock, ALockThatFailsIsNamed) {
       EXPECT_NE(std::string(e.what()).find(folder.path().native()), std::string::npos) << e.what();
     }
   }
+}
+
+TEST(RunLock, AFolderWithoutALockIsRemovedAgain) {
+  TemporaryFolder folder, backups;
+  const auto left = [&](int at) {
+    FaultyFileSystem failing(Fault::estale, at, backups.path());
+    error_of(ExitCode::io, [&] { RunLock lock(failing, folder / "runs" / "cnn"); });
+    return list_folder(folder.path());
+  };
+  for (int at = 0; at < 3; ++at) EXPECT_EQ(left(at), std::vector<std::string>{}) << "two folders, then .lock: " << at;
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST_F(SaveTest, GivenUpItLeavesNoCheckpoint) {
     CheckpointSave save(comm, store, std::move(contents));
   });
   EXPECT_EQ(store_.list(), (std::vector<int64_t>{1}));
-  store_.recover();
+  store_.recover([](const std::string& line) { ADD_FAILURE() << line; });
   EXPECT_EQ(list_folder(path_), std::vector<std::string>{"step-00000001"});
 }
 

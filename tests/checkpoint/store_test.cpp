@@ -200,9 +200,19 @@ TEST_F(StoreTest, RecoverRemovesOnlyItsOwn) {
   make_folders(files_, path_ / ".tmp-precious");
   make_folders(files_, path_ / ".trash-step-00000001");
   spill(path_ / ".trash-step-00000001" / "thesis.txt", "precious");
-  store_.recover();
+  store_.recover(ignore);
   EXPECT_EQ(list_folder(path_),
             (std::vector<std::string>{".tmp-precious", ".trash-step-00000001", "step-00000005", "step-00000006"}));
+  EXPECT_TRUE(holds(store_.load(6), 6));
+}
+
+TEST_F(StoreTest, WhatRecoverCannotRemoveStopsNoRun) {
+  save(store_, 6, 6);
+  for (const char* name : {".old-step-00000006", ".trash-step-00000005"}) spill(path_ / name, "not a folder");
+  std::vector<std::string> lines;
+  store_.recover([&](const std::string& line) { lines.push_back(line); });
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[0].find(".old-step-00000006"), std::string::npos) << lines[0];
   EXPECT_TRUE(holds(store_.load(6), 6));
 }
 
@@ -217,7 +227,7 @@ TEST_F(StoreTest, SillyRenamedFilesAreLeftAlone) {
     spill(folder / ".nfs000000000123abcd00000001", "open");
   }
   spill(path_ / ".trash-step-00000004" / "state.json", "to be removed");
-  store_.recover();
+  store_.recover(ignore);
   EXPECT_EQ(list_folder(folders[3]), std::vector<std::string>{".nfs000000000123abcd00000001"});
   EXPECT_EQ(store_.newest_good(ignore), 6);
   save(store_, 7, 7);
@@ -314,7 +324,7 @@ TEST_P(StoreFaults, OldOrNewAlwaysLoads) {
         ASSERT_TRUE(is_new || is_old) << at;
         ASSERT_TRUE(failed || is_new) << at;
         Store next(files_, folder / "ckpt", {"run", "cnn"});
-        next.recover();
+        next.recover(ignore);
         ASSERT_EQ(next.newest_good(ignore), good);
         save(next, 3, 3);
         next.prune(1);

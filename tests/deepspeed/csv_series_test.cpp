@@ -51,6 +51,19 @@ TEST_F(Series, PartialRowsOfACrashAreRemoved) {
   EXPECT_EQ(text("Train_Samples_train_loss.csv"), "step,train_loss\r\n0,1.0\r\n16,2.0\r\n");
 }
 
+TEST_F(Series, WhatAPowerFailureDamagedIsRemoved) {
+  begin().write(kLoss, 0, 1);
+  const Path path = folder / "job" / "Train_Samples_train_loss.csv";
+  for (const std::string& cut : {std::string("step,tra"), std::string(40, '\0')}) {
+    write_file_atomic(files, path, cut);
+    begin(up_to(16)).write(kLoss, 16, 2);
+    EXPECT_EQ(read_file(path), "step,train_loss\r\n16,2.0\r\n");
+  }
+  write_file_atomic(files, path, "step,train_loss\r\n0,1.0\r\n" + std::string(8, '\0') + "8,1.5\r\n16,2.0\r\n");
+  begin(up_to(16)).write(kLoss, 32, 3);
+  EXPECT_EQ(read_file(path), "step,train_loss\r\n0,1.0\r\n16,2.0\r\n32,3.0\r\n");
+}
+
 TEST_F(Series, AnotherRunKeepsWhatIsThere) {
   begin().write(kLr, 16, 1);
   begin().write(kLr, 16, 2);
@@ -66,7 +79,7 @@ TEST_F(Series, ARunThatGoesOnMayBeginAFile) {
 TEST_F(Series, FilesOfOthersStay) {
   begin().write(kLr, 0, 1);
   const Path path = folder / "job" / "Train_Samples_train_loss.csv";
-  for (const std::string text : {"my notes\n", "step,other\r\n", "step"}) {
+  for (const std::string text : {"my notes\n", "step,other\r\n", "steps"}) {
     write_file_atomic(files, path, text);
     EXPECT_FALSE(is_csv_series(path));
     for (const auto& keep : {std::optional<CsvSeries::Keep>(), std::optional(up_to(0))}) {

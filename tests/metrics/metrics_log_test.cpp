@@ -74,6 +74,12 @@ TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {
   EXPECT_EQ(jsonl(), lines({start, step_record(1), eval_record(1), step_record(2), step_record(3)}));
 }
 
+TEST_F(Log, RewindDropsTheEvaluationAtAnEndThatComesAgain) {
+  write({step_record(1), eval_record(1), step_record(2), step_record(3), eval_record(1)});
+  MetricsLog::rewind(files, folder.path(), 3);
+  EXPECT_EQ(jsonl(), lines({step_record(1), eval_record(1), step_record(2), step_record(3)}));
+}
+
 TEST_F(Log, RewindDropsWhatIsNoRecord) {
   std::ofstream(folder / "metrics.jsonl") << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
                                           << step_record(2).dump() << "\n{\"event\":\"st";

@@ -1,6 +1,7 @@
 """The bundle runs from any folder of a machine that has none of its libraries, and is small enough."""
 import glob
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -169,6 +170,9 @@ def its_program_is_hardened():
     symbols = subprocess.run(["objdump", "-T", program], capture_output=True, text=True).stdout
     for mark in ("__stack_chk_fail", "__memcpy_chk"):
         expect_in(mark, symbols)
+    built = subprocess.run(["readelf", "-dW", PROGRAM], capture_output=True, text=True).stdout
+    for folders in re.findall(r"(?:RUNPATH|RPATH).*\[(.*)\]", dynamic + built):
+        expect(all(folders.split(":")), "the working folder is searched for libraries:", folders)
 
 
 @check

@@ -52,9 +52,9 @@ def close_losses(model, optimizer, seeds, steps):
                                  "--init", weights(seed, model), "--reset")
         what = "%s, %s, weights %d, %d steps: losses within %.1e, gradients' norms within %.1e" % (
             model, optimizer, seed, steps, max(found), norms)
-        if max(found[:50]) > 1e-5 or norms > 1e-3:
+        if max(found) > 1e-5 or norms > 1e-3:
             jumped.append(seed)
-        expect(max(found[:6]) <= 1e-5 and max(found[:50]) <= 1e-3 and len(jumped) <= len(seeds) // 5, what, jumped, found)
+        expect(max(found[:6]) <= 1e-5 and max(found) <= 1e-3 and len(jumped) <= len(seeds) // 5, what, jumped, found)
         furthest.append(max(found))
     expect(statistics.median(furthest) <= 1e-4, furthest)
     print("      %s, %s: %d sets of weights, %d steps, losses within %.1e, sets that jumped: %s" % (
@@ -62,7 +62,8 @@ def close_losses(model, optimizer, seeds, steps):
 
 
 SEEDS = range(1, 11) if FULL or REAL else (1,)
-STEPS = 200 if REAL else 50 if FULL else 4
+# Longer runs on so few images end at losses near 0, whose relative distances say nothing.
+STEPS = 50 if FULL or REAL else 4
 
 
 @check

@@ -114,7 +114,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
   const Path folder = out_ / kCheckpointFolder;
   store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
-  store_->recover();
+  store_->recover([&](const std::string& problem) { console.note("warning: " + problem); });
 
   const RunStart start = find_start(config, ranks, resume, reset, *store_, console);
   resume_from_ = start.checkpoint;
