@@ -435,6 +435,9 @@ def shards():
 
 # ---- what is tried
 
+SHOWING = ["ckpt inspect", "ckpt diff"]  # also weights that no network of the program could take
+DIFFERENT = 1  # of ckpt diff
+
 def from_weights(output, file, option="--init"):
     return train_words(output, settings(), option, file, "--reset")
 
@@ -447,13 +450,15 @@ def try_weights(cases, suffix, make, verbs, least):
         "predict": lambda file: ["predict", "--ckpt", file, os.path.join(pictures(), "val", "cat", "0.ppm")],
         "export": lambda file: ["export", "--ckpt", file, "--out", out + ".safetensors"],
         "ckpt inspect": lambda file: ["ckpt", "inspect", file],
+        "ckpt diff": lambda file: ["ckpt", "diff", file, sound],
         "--init": lambda file: from_weights(out, file),
         "--pretrained": lambda file: from_weights(out, file, "--pretrained")}
     sound = os.path.join(original(), "last.bin")
     for i, (name, case) in enumerate(cases.items()):
         file = path("hostile" + suffix)
         make(case, file)
-        for verb in verbs(name) if FULL else [verbs(name)[i % len(verbs(name))]]:
+        every = [*verbs(name), *(SHOWING if suffix == ".bin" else [])]
+        for verb in every if FULL else [every[i % len(every)]]:
             words = words_of[verb](file)
             need = trial.need(verb, words_of[verb](sound))
             codes = {CHECKPOINT}
@@ -461,7 +466,8 @@ def try_weights(cases, suffix, make, verbs, least):
                 codes.add(DIVERGED)
             if "class_names" in name:  # fewer or more than the data have: it may be the data that are wrong
                 codes.add(DATA)
-            trial.refused(name, verb, words, need, os.path.getsize(file), ["hostile" + suffix, "linear."], codes)
+            reads = [DONE, DIFFERENT] if verb in SHOWING else []
+            trial.refused(name, verb, words, need, os.path.getsize(file), ["hostile" + suffix, "linear."], codes, reads)
     trial.end(least)
 
 
@@ -500,13 +506,16 @@ def try_checkpoints(cases, least, verbs):
         words_of = {"--resume": train_words(run_folder, settings(), "--resume", "must"),
                     "--resume PATH": train_words(path("elsewhere"), settings(), "--resume", at),
                     "eval": ["eval", "--ckpt", at], "export": ["export", "--ckpt", at, "--out", path("out.safetensors")],
-                    "ckpt verify": ["ckpt", "verify", at]}
+                    "ckpt verify": ["ckpt", "verify", at], "ckpt ls": ["ckpt", "ls", run_folder],
+                    "ckpt inspect": ["ckpt", "inspect", at], "ckpt diff": ["ckpt", "diff", at, step_folder(original())]}
         sound = {verb: [w.replace(at, step_folder(original())) for w in words] for verb, words in words_of.items()}
         sound["--resume"] = sound["--resume PATH"]
-        for verb in verbs if FULL else [verbs[i % len(verbs)]]:
+        every = [*verbs, *SHOWING, "ckpt ls"]
+        for verb in every if FULL else [every[i % len(every)]]:
             need = trial.need(verb, sound[verb])
             shutil.rmtree(path("elsewhere"), ignore_errors=True)
-            trial.refused(name, verb, words_of[verb], need, 1 << 20, ["run/ckpt", "state.json", "step-00000002", "different images"], {CHECKPOINT})
+            trial.refused(name, verb, words_of[verb], need, 1 << 20, ["run/ckpt", "state.json", "step-00000002", "different images"],
+                          {CHECKPOINT}, [] if verb in verbs else [DONE, DIFFERENT])
     trial.end(least)
 
 

@@ -232,6 +232,26 @@ def an_array_job_is_a_sweep():
 
 
 @check
+def words_are_not_commands():
+    """What a configuration says reaches mpirun, here a stand-in, as it is: the job's shell runs none of it."""
+    folder = path("quoted")
+    os.makedirs(folder)
+    with open(os.path.join(folder, "mpirun"), "w") as file:
+        file.write('#!/bin/sh\nprintf "%s\\n" "$@" >words\n')
+    os.chmod(os.path.join(folder, "mpirun"), 0o755)
+    hostile = "%s/it's $(touch 1); `touch 2`" % folder
+    for scheduler in SCHEDULERS:
+        at = script(scheduler, hostile, SETTINGS, "--set", "data.path=$(touch 3)")
+        env = {**os.environ, **site(scheduler)}
+        expect_equal(finish(start([at], cwd=folder, env={**env, "PATH": folder + ":" + env["PATH"]})).returncode, DONE)
+        with open(os.path.join(folder, "words")) as file:
+            found = file.read().splitlines()
+        expect_in("output=" + hostile, found)
+        expect_in("data.path=$(touch 3)", found)
+        expect_equal([name for name in os.listdir(folder) if name in "123"], [])
+
+
+@check
 def mistakes():
     for more, culprit in [(["--time", "soon"], "--time 'soon'"), (["--time", "60s"], "--signal-before"),
                           (["--name", "a b"], "--name"), (["--name", "1"], "--name"), (["--queue", "x;y"], "--queue"),

@@ -161,6 +161,26 @@ def a_strict_umask():
 
 
 @check
+def nothing_is_written_elsewhere_or_for_everybody():
+    """Of all verbs that write: the only changes are what they are told to write, and no file may be changed by others."""
+    work, home, temporary = (path("elsewhere", name) for name in ("work", "home", "tmp"))
+    for folder in work, home, temporary:
+        os.makedirs(folder)
+    env = dict(os.environ, HOME=home, TMPDIR=temporary)
+    for words in (train_words("run", settings(tensorboard__enabled=True, csv_monitor__enabled=True)),
+                  ["eval", "--ckpt", "run", "--json"], ["export", "--ckpt", "run", "--out", "weights.safetensors"],
+                  ["ckpt", "verify", "run"], ["data", "synth", "--out", "synthetic"],
+                  ["data", "convert", "--from", "synthetic", "--out", "packed.ctpack"], ["config", "show"], ["doctor"]):
+        done = run(*words, cwd=work, env=env)
+        expect_equal(done.returncode, DONE, words, done.stderr)
+    expect_equal(sorted(os.listdir(work)), ["packed.ctpack", "run", "synthetic", "weights.safetensors"])
+    expect_equal(os.listdir(home) + os.listdir(temporary), [])
+    open_to_all = [os.path.join(at, name) for at, folders, names in os.walk(work) for name in folders + names
+                   if os.stat(os.path.join(at, name)).st_mode & 0o002]
+    expect_equal(open_to_all, [])
+
+
+@check
 def a_crowded_folder():
     output = path("crowded")
     os.mkdir(output)

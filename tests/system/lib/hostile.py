@@ -19,6 +19,13 @@ def write(file_path, content):
     return file_path
 
 
+def everything():
+    """All paths of the test's folder, which is also above the files that the verbs meet, except what a run may write."""
+    may = (path("run", ".lock"), path("written", "run"))
+    return {at for folder, folders, names in os.walk(scratch()) for at in (os.path.join(folder, n) for n in folders + names)
+            if not at.startswith(may)}
+
+
 class Trial:
     def __init__(self):
         self.number, self.wrong, self.needs = 0, [], {}
@@ -31,8 +38,9 @@ class Trial:
         return self.needs[verb]
 
     def start(self, words):
+        env = dict(os.environ, HOME=self.watched, TMPDIR=self.watched)
         job = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                               text=True, errors="replace", cwd=self.watched)
+                               text=True, errors="replace", cwd=self.watched, env=env)
         timer = threading.Timer(60, job.kill)
         timer.start()
         text = job.stderr.read()
@@ -41,15 +49,18 @@ class Trial:
         job.returncode = os.waitstatus_to_exitcode(status)
         return job.returncode, text, used.ru_maxrss << 10, used.ru_utime + used.ru_stime
 
-    def refused(self, name, verb, words, need, file_bytes, culprits, codes):
-        """Runs the verb; notes what is wrong with how it refuses the file."""
+    def refused(self, name, verb, words, need, file_bytes, culprits, codes, reads=()):
+        """Runs the verb; notes what is wrong with how it refuses the file. `reads`: exit codes with which it may read it."""
         self.number += 1
+        before = everything()
         code, text, memory, seconds = self.start(words)
+        written = sorted(everything() - before)
         errors = [line for line in text.splitlines() if line.startswith("error: ")]
         wrong = []
-        if code not in codes:
+        was_read = code in reads and not errors
+        if not was_read and code not in codes:
             wrong.append("exit %d" % code)
-        if len(errors) != 1 or not any(culprit in errors[0] for culprit in culprits):
+        if not was_read and (len(errors) != 1 or not any(culprit in errors[0] for culprit in culprits)):
             wrong.append("no single line that names it")
         if "internal error" in text or "Sanitizer" in text or "terminate" in text:
             wrong.append("a fault of the program")
@@ -59,8 +70,8 @@ class Trial:
             wrong.append("%d MiB" % (memory >> 20))
         if seconds > SECONDS:
             wrong.append("%.1f s" % seconds)
-        if os.listdir(self.watched):
-            wrong.append("wrote %s" % os.listdir(self.watched))
+        if written:
+            wrong.append("wrote %s" % written)
         if wrong:
             self.wrong.append("%s: %s: %s\n    %s" % (verb, name, ", ".join(wrong), text[-600:]))
 
