@@ -1,3 +1,6 @@
+#include <cstring>
+#include <type_traits>
+
 #include "layer_norm.h"
 
 namespace ct::kernels {
@@ -6,27 +9,86 @@ namespace {
 constexpr int kWarps = 8;  // of a block; each has a row at a time
 constexpr int kThreads = kWarps * kWarp;
 constexpr int64_t kTile = 32;  // rows whose gradients of w and b follow while they are in the cache
-constexpr int64_t kMostParts = 512;
-constexpr int kMergeLanes = 8;
+constexpr int kMergeLanes = 32;
+constexpr int kMultiprocessors = 132;  // of an H100, for which grids are sized
+// layer_norm: rows of a warp, with the same w and b in registers, as long as there are many warps.
+constexpr int64_t kMostRowsOfWarp = 16, kManyWarps = 64 * kMultiprocessors;
+
+/// How rows are accessed.
+enum class Access : uint8_t {
+  whole,    // by packs, of which no element lies beyond `columns`: neither pads nor single elements need a test
+  packs,    // by packs
+  elements  // one by one
+};
+
+/// A Pack<T>'s bits: the compiler would keep each element of 16 bits in a register of its own.
+using Bits = Pack<uint32_t>;
+template <class T>
+__device__ __forceinline__ Bits bits_of(const Pack<T>& pack) {
+  Bits bits;
+  memcpy(&bits, &pack, sizeof bits);
+  return bits;
+}
+
+template <class T>
+__device__ __forceinline__ void to_floats(const Bits& bits, float (&to)[Pack<T>::kSize]) {
+  constexpr int kEach = sizeof(uint32_t) / sizeof(T);
+#pragma unroll
+  for (int j = 0; j < Bits::kSize; ++j) {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the upper half of a float
+      to[2 * j] = __int_as_float(static_cast<int>(bits.at[j] << 16));
+      to[2 * j + 1] = __int_as_float(static_cast<int>(bits.at[j] & 0xffff0000u));
+    } else {
+      T elements[kEach];
+      memcpy(elements, &bits.at[j], sizeof elements);
+      for (int k = 0; k < kEach; ++k) to[kEach * j + k] = to_float(elements[k]);
+    }
+  }
+}
+
+__device__ __forceinline__ __nv_bfloat162 both_rounded(float x, float y, __nv_bfloat16) {
+  return __floats2bfloat162_rn(x, y);
+}
+__device__ __forceinline__ __half2 both_rounded(float x, float y, __half) { return __floats2half2_rn(x, y); }
+__device__ __forceinline__ float2 both_rounded(float x, float y, float) { return make_float2(x, y); }
+
+/// Two at a time, which is one instruction for bf16 and f16.
+template <class T>
+__device__ __forceinline__ Pack<T> from_floats(const float (&from)[Pack<T>::kSize]) {
+  Pack<T> pack;
+#pragma unroll
+  for (int k = 0; k < Pack<T>::kSize; k += 2) {
+    const auto both = both_rounded(from[k], from[k + 1], T{});
+    pack.at[k] = both.x;
+    pack.at[k + 1] = both.y;
+  }
+  return pack;
+}
+
+/// Does element i + k of a row count, for a pack that begins at i?
+template <Access kAccess>
+__device__ __forceinline__ bool counts(int64_t i, int k, int64_t columns) {
+  return kAccess == Access::whole || i + k < columns;
+}
 
 /// row[i .. i + kSize), of which those before `end` count.
-template <class T, bool Wide>
+template <class T, Access kAccess>
 __device__ __forceinline__ Pack<T> load(const T* row, int64_t i, int64_t end) {
   Pack<T> pack;
-  if constexpr (Wide) pack = *reinterpret_cast<const Pack<T>*>(row + i);
+  if constexpr (kAccess != Access::elements) pack = *reinterpret_cast<const Pack<T>*>(row + i);
   for (int k = 0; k < Pack<T>::kSize; ++k) {
-    if (i + k >= end)
+    if (!counts<kAccess>(i, k, end))
       pack.at[k] = from_float<T>(0);
-    else if constexpr (!Wide)
+    else if constexpr (kAccess == Access::elements)
       pack.at[k] = row[i + k];
   }
   return pack;
 }
 
 /// To row[i .. i + kSize), or as much of it as lies before `end`.
-template <bool Wide, class T>
+template <Access kAccess, class T>
 __device__ __forceinline__ void store(const Pack<T>& pack, T* row, int64_t i, int64_t end) {
-  if constexpr (Wide) {
+  if constexpr (kAccess != Access::elements) {
     *reinterpret_cast<Pack<T>*>(row + i) = pack;
   } else {
     for (int k = 0; k < Pack<T>::kSize; ++k)
@@ -47,94 +109,104 @@ __device__ __forceinline__ void for_packs(int64_t end, Body&& body) {
   for (int64_t i = static_cast<int64_t>(threadIdx.x % kWarp) * kSize; i < end; i += kWarp * kSize) body(i);
 }
 
-// ---- rows of up to 1024 elements, which stay in registers (with_held()): memory is read once
+// ---- rows of up to 1024 elements, which stay in registers (with_lane()): memory is read once
 
-/// body(p, i) for a lane's packs p, which begin at element i.
-template <class T, int kHeld, class Body>
-__device__ __forceinline__ void for_held(Body&& body) {
-#pragma unroll
-  for (int p = 0; p < kHeld; ++p) body(p, (static_cast<int>(threadIdx.x % kWarp) + p * kWarp) * Pack<T>::kSize);
-}
+/// What a lane has of a row, as packs or as floats. kHeld: its packs; 0 if rows are too long for registers.
+template <class T, Access kAccess_, int kHeld_>
+struct LaneOf {
+  using Element = T;
+  static constexpr Access kAccess = kAccess_;
+  static constexpr int kHeld = kHeld_, kSize = Pack<T>::kSize, kFloats = kHeld * kSize;
+  using Packs = Bits[kHeld > 0 ? kHeld : 1];
+  using Floats = float[kHeld > 0 ? kHeld : 1][kSize];
 
-/// A lane's part of a row; zeros from `columns` on.
-template <class T, int kHeld>
-struct HeldRow {
-  Pack<T> at[kHeld];
-  template <bool Wide>
-  __device__ __forceinline__ void load_row(const T* row, int64_t columns, int64_t stride) {
-    for_held<T, kHeld>([&](int p, int64_t i) {
-      if (i < stride) {
-        at[p] = load<T, Wide>(row, i, columns);
-      } else {
+  /// body(p, i) for its packs p, which begin at element i, before `end`. Whole rows have at least so many packs that
+  /// only the last ones need the comparison.
+  template <class Body>
+  static __device__ __forceinline__ void each(int end, Body&& body) {
+    constexpr int kSure = kAccess != Access::whole ? 0 : kHeld <= 4 ? kHeld - 1 : kHeld - 2;
 #pragma unroll
-        for (int k = 0; k < Pack<T>::kSize; ++k) at[p].at[k] = from_float<T>(0);
-      }
-    });
-  }
-};
-/// The same of f32 [columns].
-template <class T, int kHeld>
-struct HeldFloats {
-  static constexpr int kSize = Pack<T>::kSize;
-  float at[kHeld][kSize];
-  __device__ __forceinline__ void load_all(const float* from, int64_t columns) {
-    const bool wide = reinterpret_cast<uintptr_t>(from) % 16 == 0;
-    for_held<T, kHeld>([&](int p, int64_t i) {
-      if (wide && i + kSize <= columns) {
-        load_floats(from + i, at[p]);
-      } else {
-#pragma unroll
-        for (int k = 0; k < kSize; ++k) at[p][k] = i + k < columns ? from[i + k] : 0;
-      }
-    });
-  }
-};
-
-constexpr int kRowsOfWarp = 4;  // one after the other, with the same w and b in registers
-
-template <class T, bool Wide, int kHeld>
-__global__ void __launch_bounds__(kThreads) normalise_held(LayerNormArgs a) {
-  constexpr int kSize = Pack<T>::kSize;
-  HeldFloats<T, kHeld> w, b;
-  w.load_all(a.w, a.columns);
-  b.load_all(a.b, a.columns);
-  const auto count = static_cast<float>(a.columns);
-  const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * kRowsOfWarp;
-  for (int64_t row = first; row < min(first + kRowsOfWarp, a.rows); ++row) {
-    const int64_t begin = row * a.stride;
-    HeldRow<T, kHeld> v;
-    v.template load_row<Wide>(static_cast<const T*>(a.x) + begin, a.columns, a.stride);
-    if (a.residual != nullptr) {
-      HeldRow<T, kHeld> r;
-      r.template load_row<Wide>(static_cast<const T*>(a.residual) + begin, a.columns, a.stride);
-      for_held<T, kHeld>([&](int p, int64_t i) {
-#pragma unroll
-        for (int k = 0; k < kSize; ++k)
-          v.at[p].at[k] = from_float<T>(to_float(v.at[p].at[k]) + to_float(r.at[p].at[k]));
-        if (i < a.stride) store<Wide>(v.at[p], static_cast<T*>(a.sum) + begin, i, a.stride);
-      });
+    for (int p = 0; p < kHeld; ++p) {
+      const int i = (static_cast<int>(threadIdx.x % kWarp) + p * kWarp) * kSize;
+      if (p < kSure || i < end) body(p, i);
     }
-    float total = 0, squares = 0;
-    for_held<T, kHeld>([&](int p, int64_t) {
+  }
+  static __device__ __forceinline__ void load_at(Bits& to, const void* rows, int64_t row, int i, int columns,
+                                                 int stride) {
+    to = bits_of(load<T, kAccess>(static_cast<const T*>(rows) + row * stride, i, columns));
+  }
+  static __device__ __forceinline__ void load_row(Packs& to, const void* rows, int64_t row, int columns, int stride) {
+    each(stride, [&](int p, int i) { load_at(to[p], rows, row, i, columns, stride); });
+  }
+  static __device__ __forceinline__ void load_floats_at(float (&to)[kSize], const float* from, int i, int columns) {
+    if constexpr (kAccess == Access::whole) {
+      load_floats(from + i, to);
+    } else {
 #pragma unroll
-      for (int k = 0; k < kSize; ++k) total += to_float(v.at[p].at[k]);
+      for (int k = 0; k < kSize; ++k) to[k] = i + k < columns ? from[i + k] : 0;
+    }
+  }
+  static __device__ __forceinline__ void load_all(Floats& to, const float* from, int columns) {
+    each(columns, [&](int p, int i) { load_floats_at(to[p], from, i, columns); });
+  }
+};
+
+/// Blocks of a multiprocessor, for which registers must suffice. On an H100 rows without pads need no spills.
+template <class Lane>
+constexpr int kBlocks = Lane::kAccess != Access::whole || Lane::kFloats > 24 ? 1
+                        : Lane::kFloats > 8                                  ? 2
+                                                                             : 4;
+/// The gradient's.
+template <class Lane>
+constexpr int kGradientBlocks = kBlocks<Lane> == 4 ? 3
+                                : Lane::kHeld > 4  ? 1
+                                                   : kBlocks<Lane>;
+
+template <class Lane, bool kAdds>
+__global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerNormArgs a, int rows_of_warp) {
+  using T = typename Lane::Element;
+  constexpr int kSize = Lane::kSize;
+  const auto columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
+  typename Lane::Floats w, b;
+  Lane::load_all(w, a.w, columns);
+  Lane::load_all(b, a.b, columns);
+  const auto count = static_cast<float>(a.columns);
+  const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * rows_of_warp;
+  for (int64_t row = first; row < min(first + rows_of_warp, a.rows); ++row) {
+    typename Lane::Packs x, r;
+    Lane::load_row(x, a.x, row, columns, stride);
+    if constexpr (kAdds) Lane::load_row(r, a.residual, row, columns, stride);
+    typename Lane::Floats v;
+    float total = 0, squares = 0;
+    Lane::each(stride, [&](int p, int i) {
+      to_floats<T>(x[p], v[p]);
+      if constexpr (kAdds) {
+        float other[kSize];
+        to_floats<T>(r[p], other);
+#pragma unroll
+        for (int k = 0; k < kSize; ++k) v[p][k] += other[k];
+        const Pack<T> sum = from_floats<T>(v[p]);
+        store<Lane::kAccess>(sum, static_cast<T*>(a.sum) + row * stride, i, stride);
+        to_floats<T>(bits_of(sum), v[p]);
+      }
+#pragma unroll
+      for (int k = 0; k < kSize; ++k) total += v[p][k];
     });
     const float mean = sum_over_lanes(total) / count;
-    for_held<T, kHeld>([&](int p, int64_t i) {
+    Lane::each(columns, [&](int p, int i) {
 #pragma unroll
       for (int k = 0; k < kSize; ++k) {
-        const float from_mean = i + k < a.columns ? to_float(v.at[p].at[k]) - mean : 0;
-        squares = __fmaf_rn(from_mean, from_mean, squares);
+        v[p][k] = counts<Lane::kAccess>(i, k, columns) ? v[p][k] - mean : 0;
+        squares = __fmaf_rn(v[p][k], v[p][k], squares);
       }
     });
     const float rstd = 1 / sqrtf(sum_over_lanes(squares) / count + static_cast<float>(a.eps));
-    for_held<T, kHeld>([&](int p, int64_t i) {
-      Pack<T> y;
+    Lane::each(stride, [&](int p, int i) {
+      float y[kSize];
 #pragma unroll
       for (int k = 0; k < kSize; ++k)
-        y.at[k] = from_float<T>(
-            i + k < a.columns ? __fmaf_rn((to_float(v.at[p].at[k]) - mean) * rstd, w.at[p][k], b.at[p][k]) : 0);
-      if (i < a.stride) store<Wide>(y, static_cast<T*>(a.y) + begin, i, a.stride);
+        y[k] = counts<Lane::kAccess>(i, k, columns) ? __fmaf_rn(v[p][k] * rstd, w[p][k], b[p][k]) : 0;
+      store<Lane::kAccess>(from_floats<T>(y), static_cast<T*>(a.y) + row * stride, i, stride);
     });
     if (threadIdx.x % kWarp != 0) continue;
     if (a.mean != nullptr) a.mean[row] = mean;
@@ -144,7 +216,7 @@ __global__ void __launch_bounds__(kThreads) normalise_held(LayerNormArgs a) {
 
 // ---- wider rows, which are read again from the caches
 
-template <class T, bool Wide>
+template <class T, Access kAccess>
 __global__ void __launch_bounds__(kThreads) normalise_rows(LayerNormArgs a) {
   constexpr int kSize = Pack<T>::kSize;
   const int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
@@ -155,18 +227,18 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(LayerNormArgs a) {
     const T* residual = static_cast<const T*>(a.residual) + row * a.stride;
     T* sum = static_cast<T*>(a.sum) + row * a.stride;
     for_packs<T>(a.stride, [&](int64_t i) {
-      Pack<T> v = load<T, Wide>(x, i, a.columns);
-      const Pack<T> r = load<T, Wide>(residual, i, a.columns);
+      Pack<T> v = load<T, kAccess>(x, i, a.columns);
+      const Pack<T> r = load<T, kAccess>(residual, i, a.columns);
       for (int k = 0; k < kSize; ++k) {
         v.at[k] = from_float<T>(to_float(v.at[k]) + to_float(r.at[k]));
         total += to_float(v.at[k]);
       }
-      store<Wide>(v, sum, i, a.stride);
+      store<kAccess>(v, sum, i, a.stride);
     });
     x = sum;  // which this lane reads where it wrote
   } else {
     for_packs<T>(a.columns, [&](int64_t i) {
-      const Pack<T> v = load<T, Wide>(x, i, a.columns);
+      const Pack<T> v = load<T, kAccess>(x, i, a.columns);
       for (int k = 0; k < kSize; ++k) total += to_float(v.at[k]);
     });
   }
@@ -174,98 +246,123 @@ __global__ void __launch_bounds__(kThreads) normalise_rows(LayerNormArgs a) {
   const float mean = sum_over_lanes(total) / count;
   float squares = 0;
   for_packs<T>(a.columns, [&](int64_t i) {
-    const Pack<T> v = load<T, Wide>(x, i, a.columns);
+    const Pack<T> v = load<T, kAccess>(x, i, a.columns);
     for (int k = 0; k < kSize; ++k) {
-      const float from_mean = i + k < a.columns ? to_float(v.at[k]) - mean : 0;
+      const float from_mean = counts<kAccess>(i, k, a.columns) ? to_float(v.at[k]) - mean : 0;
       squares = __fmaf_rn(from_mean, from_mean, squares);
     }
   });
   const float rstd = 1 / sqrtf(sum_over_lanes(squares) / count + static_cast<float>(a.eps));
   T* y = static_cast<T*>(a.y) + row * a.stride;
   for_packs<T>(a.stride, [&](int64_t i) {
-    Pack<T> v = load<T, Wide>(x, i, a.columns);
+    Pack<T> v = load<T, kAccess>(x, i, a.columns);
     for (int k = 0; k < kSize; ++k)
-      v.at[k] =
-          from_float<T>(i + k < a.columns ? __fmaf_rn((to_float(v.at[k]) - mean) * rstd, a.w[i + k], a.b[i + k]) : 0);
-    store<Wide>(v, y, i, a.stride);
+      v.at[k] = from_float<T>(
+          counts<kAccess>(i, k, a.columns) ? __fmaf_rn((to_float(v.at[k]) - mean) * rstd, a.w[i + k], a.b[i + k]) : 0);
+    store<kAccess>(v, y, i, a.stride);
   });
   if (threadIdx.x % kWarp != 0) return;
   if (a.mean != nullptr) a.mean[row] = mean;
   if (a.rstd != nullptr) a.rstd[row] = rstd;
 }
 
-struct Parts {
-  int64_t rows, count;
-};
-Parts parts_of(int64_t rows) {
-  const int64_t tiles = divide_up(rows, kTile), part = kTile * divide_up(tiles, kMostParts);
-  return {part, divide_up(rows, part)};
+/// At most as many parts as run at once (kGradientBlocks), or twice as many.
+int64_t parts_of(int64_t rows, int64_t columns) {
+  const int64_t most = kMultiprocessors * (columns <= 256 ? 3 : columns <= 1024 ? 2 : 4);
+  return min(most, divide_up(rows, kTile));
+}
+__device__ __forceinline__ int64_t begin_of_part(int64_t part, int64_t parts, int64_t rows) {
+  return min(rows, part * divide_up<int64_t>(rows, kWarps) / parts * kWarps);
 }
 
 /// Gradients of part blockIdx.x of the rows, warp w those of rows w, w + kWarps, ...; those of w and b into parts
 /// [part][2][columns], the warps' sums in order. Shared memory: a row of floats for each warp.
-template <class T, bool Wide, int kHeld>
-__global__ void __launch_bounds__(kThreads, kHeld* Pack<T>::kSize < 16 ? 2 : 1)
-    gradients_of_held_part(LayerNormGradArgs a, int64_t part, float* parts) {
-  constexpr int kSize = Pack<T>::kSize, kColumns = kHeld * kWarp * kSize;
-  const int64_t begin = int64_t{blockIdx.x} * part, end = min(a.rows, begin + part);
+template <class Lane, bool kAdds>
+__global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
+    gradients_of_held_part(LayerNormGradArgs a, int64_t parts, float* to) {
+  using T = typename Lane::Element;
+  constexpr int kSize = Lane::kSize, kColumns = Lane::kHeld * kWarp * kSize;
+  const auto columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
+  const int64_t begin = begin_of_part(blockIdx.x, parts, a.rows), end = begin_of_part(blockIdx.x + 1, parts, a.rows);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const auto count = static_cast<float>(a.columns);
-  HeldFloats<T, kHeld> w, dw = {}, db = {};
-  w.load_all(a.w, a.columns);
-  for (int64_t row = begin + warp; row < end; row += kWarps) {
-    const int64_t at = row * a.stride;
-    HeldRow<T, kHeld> v, d;
-    v.template load_row<Wide>(static_cast<const T*>(a.x) + at, a.columns, a.stride);
-    d.template load_row<Wide>(static_cast<const T*>(a.dy) + at, a.columns, a.stride);
-    const float mean = a.mean[row], rstd = a.rstd[row];
+  const float share = 1 / static_cast<float>(a.columns);
+  // If registers suffice, w stays in them, and the next row is on its way while this one is computed.
+  constexpr int kRegisters = 65536 / (kThreads * kGradientBlocks<Lane>), kUsed = 5 * Lane::kFloats + 24;
+  constexpr bool kHoldsW = kUsed <= kRegisters;
+  constexpr bool kAhead =
+      Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 3 : 2) <= kRegisters;
+  typename Lane::Floats w, dw = {}, db = {};
+  if constexpr (kHoldsW) Lane::load_all(w, a.w, columns);
+  typename Lane::Packs x, dy;
+  float mean = 0, next_rstd = 0;
+  const auto start_row = [&](int64_t row) {
+    Lane::load_row(x, a.x, row, columns, stride);
+    Lane::load_row(dy, a.dy, row, columns, stride);
+    mean = a.mean[row], next_rstd = a.rstd[row];
+  };
+  int64_t row = begin + warp;
+  if (kAhead && row < end) start_row(row);
+  for (auto left = static_cast<int>(end - row); left > 0; left -= kWarps, row += kWarps) {
+    if constexpr (!kAhead) start_row(row);
+    typename Lane::Packs dsum;
+    if constexpr (kAdds && kAhead) Lane::load_row(dsum, a.dsum, row, columns, stride);
+    const float rstd = next_rstd;
+    typename Lane::Floats n, g;
     float g_sum = 0, gn_sum = 0;
-    for_held<T, kHeld>([&](int p, int64_t i) {
+    Lane::each(columns, [&](int p, int i) {
+      to_floats<T>(x[p], n[p]);
+      to_floats<T>(dy[p], g[p]);
+      if constexpr (!kHoldsW) Lane::load_floats_at(w[p], a.w, i, columns);
 #pragma unroll
       for (int k = 0; k < kSize; ++k) {
-        if (i + k >= a.columns) continue;
-        const float dy = to_float(d.at[p].at[k]), g = dy * w.at[p][k], n = (to_float(v.at[p].at[k]) - mean) * rstd;
-        g_sum += g;
-        gn_sum = __fmaf_rn(g, n, gn_sum);
-        dw.at[p][k] = __fmaf_rn(dy, n, dw.at[p][k]);
-        db.at[p][k] += dy;
+        if (!counts<Lane::kAccess>(i, k, columns)) continue;
+        n[p][k] = (n[p][k] - mean) * rstd;
+        dw[p][k] = __fmaf_rn(g[p][k], n[p][k], dw[p][k]);
+        db[p][k] += g[p][k];
+        g[p][k] *= w[p][k];
+        g_sum += g[p][k];
+        gn_sum = __fmaf_rn(g[p][k], n[p][k], gn_sum);
       }
     });
+    if (kAhead && left > kWarps) start_row(row + kWarps);
     if (a.dx == nullptr) continue;
-    HeldRow<T, kHeld> dsum;
-    if (a.dsum != nullptr) dsum.template load_row<Wide>(static_cast<const T*>(a.dsum) + at, a.columns, a.stride);
-    const float g_mean = sum_over_lanes(g_sum) / count, gn_mean = sum_over_lanes(gn_sum) / count;
-    for_held<T, kHeld>([&](int p, int64_t i) {
-      Pack<T> dx;
+    const float g_mean = sum_over_lanes(g_sum) * share, gn_mean = sum_over_lanes(gn_sum) * share;
+    Lane::each(stride, [&](int p, int i) {
+      float dx[kSize], before[kSize];
+      if constexpr (kAdds && !kAhead) Lane::load_at(dsum[p], a.dsum, row, i, columns, stride);
+      if constexpr (kAdds) to_floats<T>(dsum[p], before);
 #pragma unroll
       for (int k = 0; k < kSize; ++k) {
-        const float n = (to_float(v.at[p].at[k]) - mean) * rstd;
-        float value = rstd * (to_float(d.at[p].at[k]) * w.at[p][k] - __fmaf_rn(n, gn_mean, g_mean));
-        if (a.dsum != nullptr) value += to_float(dsum.at[p].at[k]);
-        dx.at[k] = from_float<T>(i + k < a.columns ? value : 0);
+        dx[k] = 0;
+        if (!counts<Lane::kAccess>(i, k, columns)) continue;
+        dx[k] = rstd * (g[p][k] - __fmaf_rn(n[p][k], gn_mean, g_mean));
+        if constexpr (kAdds) dx[k] += before[k];
       }
-      if (i < a.stride) store<Wide>(dx, static_cast<T*>(a.dx) + at, i, a.stride);
+      store<Lane::kAccess>(from_floats<T>(dx), static_cast<T*>(a.dx) + row * stride, i, stride);
     });
   }
   auto* sums = shared_memory<float>();  // [kWarps][kColumns]
-  for (int which = 0; which < 2; ++which) {
-    for_held<T, kHeld>([&](int p, int64_t i) {
+  const auto add_warps = [&](const typename Lane::Floats& of_lane, int which) {
+    Lane::each(kColumns, [&](int p, int i) {
 #pragma unroll
-      for (int k = 0; k < kSize; ++k) sums[warp * kColumns + i + k] = which == 0 ? dw.at[p][k] : db.at[p][k];
+      for (int k = 0; k < kSize; k += 4)
+        *reinterpret_cast<Pack<float>*>(sums + warp * kColumns + i + k) = {of_lane[p][k], of_lane[p][k + 1],
+                                                                           of_lane[p][k + 2], of_lane[p][k + 3]};
     });
     __syncthreads();
-    float* to = parts + (int64_t{blockIdx.x} * 2 + which) * a.columns;
-    for (int c = static_cast<int>(threadIdx.x); c < a.columns; c += kThreads) {
+    for (int c = static_cast<int>(threadIdx.x); c < columns; c += kThreads) {
       float sum = 0;
       for (int of = 0; of < kWarps; ++of) sum += sums[of * kColumns + c];
-      to[c] = sum;
+      to[(int64_t{blockIdx.x} * 2 + which) * columns + c] = sum;
     }
     __syncthreads();
-  }
+  };
+  add_warps(dw, 0);
+  add_warps(db, 1);
 }
 
 /// A row's dx, by a warp.
-template <class T, bool Wide>
+template <class T, Access kAccess>
 __device__ __forceinline__ void input_gradient(const LayerNormGradArgs& a, int64_t row) {
   constexpr int kSize = Pack<T>::kSize;
   const int64_t begin = row * a.stride;
@@ -273,9 +370,9 @@ __device__ __forceinline__ void input_gradient(const LayerNormGradArgs& a, int64
   const float mean = a.mean[row], rstd = a.rstd[row];
   float g_sum = 0, gn_sum = 0;
   for_packs<T>(a.columns, [&](int64_t i) {
-    const Pack<T> v = load<T, Wide>(x, i, a.columns), d = load<T, Wide>(dy, i, a.columns);
+    const Pack<T> v = load<T, kAccess>(x, i, a.columns), d = load<T, kAccess>(dy, i, a.columns);
     for (int k = 0; k < kSize; ++k) {
-      if (i + k >= a.columns) continue;
+      if (!counts<kAccess>(i, k, a.columns)) continue;
       const float g = to_float(d.at[k]) * a.w[i + k];
       g_sum += g;
       gn_sum = __fmaf_rn(g, (to_float(v.at[k]) - mean) * rstd, gn_sum);
@@ -286,32 +383,32 @@ __device__ __forceinline__ void input_gradient(const LayerNormGradArgs& a, int64
   const T* dsum = a.dsum != nullptr ? static_cast<const T*>(a.dsum) + begin : nullptr;
   T* dx = static_cast<T*>(a.dx) + begin;
   for_packs<T>(a.stride, [&](int64_t i) {
-    const Pack<T> v = load<T, Wide>(x, i, a.columns), d = load<T, Wide>(dy, i, a.columns);
+    const Pack<T> v = load<T, kAccess>(x, i, a.columns), d = load<T, kAccess>(dy, i, a.columns);
     Pack<T> result;
-    if (dsum != nullptr) result = load<T, Wide>(dsum, i, a.columns);
+    if (dsum != nullptr) result = load<T, kAccess>(dsum, i, a.columns);
     for (int k = 0; k < kSize; ++k) {
       float value = 0;
-      if (i + k < a.columns) {
+      if (counts<kAccess>(i, k, a.columns)) {
         const float n = (to_float(v.at[k]) - mean) * rstd;
         value = rstd * (to_float(d.at[k]) * a.w[i + k] - __fmaf_rn(n, gn_mean, g_mean));
         if (dsum != nullptr) value += to_float(result.at[k]);
       }
       result.at[k] = from_float<T>(value);
     }
-    store<Wide>(result, dx, i, a.stride);
+    store<kAccess>(result, dx, i, a.stride);
   });
 }
 
 /// Gradients of the part blockIdx.x of the rows; those of w and b into parts [part][2][columns].
-template <class T, bool Wide>
-__global__ void __launch_bounds__(kThreads) gradients_of_part(LayerNormGradArgs a, int64_t part, float* parts) {
-  const int64_t begin = int64_t{blockIdx.x} * part, end = min(a.rows, begin + part);
+template <class T, Access kAccess>
+__global__ void __launch_bounds__(kThreads) gradients_of_part(LayerNormGradArgs a, int64_t parts, float* to) {
+  const int64_t begin = begin_of_part(blockIdx.x, parts, a.rows), end = begin_of_part(blockIdx.x + 1, parts, a.rows);
   const T *x = static_cast<const T*>(a.x), *dy = static_cast<const T*>(a.dy);
-  float *dw = parts + int64_t{blockIdx.x} * 2 * a.columns, *db = dw + a.columns;
+  float *dw = to + int64_t{blockIdx.x} * 2 * a.columns, *db = dw + a.columns;
   for (int64_t first = begin; first < end; first += kTile) {
     const int64_t last = min(end, first + kTile);
     if (a.dx != nullptr)
-      for (int64_t row = first + threadIdx.x / kWarp; row < last; row += kWarps) input_gradient<T, Wide>(a, row);
+      for (int64_t row = first + threadIdx.x / kWarp; row < last; row += kWarps) input_gradient<T, kAccess>(a, row);
     for (int64_t c = threadIdx.x; c < a.columns; c += kThreads) {
       float w_sum = 0, b_sum = 0;
       for (int64_t row = first; row < last; ++row) {
@@ -329,9 +426,11 @@ __global__ void __launch_bounds__(kThreads) gradients_of_part(LayerNormGradArgs 
 /// dw (blockIdx.y == 0) and db: the parts' sums, a warp's width of columns per block.
 __global__ void __launch_bounds__(kWarp* kMergeLanes)
     merge_parts(const float* parts, int64_t count, int64_t columns, float* dw, float* db) {
+  wait_for_previous();
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   double sum = 0;
   if (column < columns)
+#pragma unroll 8
     for (int64_t part = threadIdx.y; part < count; part += kMergeLanes)
       sum += static_cast<double>(parts[(part * 2 + blockIdx.y) * columns + column]);
   double* lanes = shared_memory<double>();  // [kMergeLanes][kWarp]
@@ -342,18 +441,29 @@ __global__ void __launch_bounds__(kWarp* kMergeLanes)
   (blockIdx.y == 0 ? dw : db)[column] = static_cast<float>(sum);
 }
 
-template <int N>
-struct Held {};
-/// call(Held<packs of a lane>{}); 0: more than stay in registers.
-template <class T, class Call>
-cudaError_t with_held(int64_t stride, Call call) {
+/// call(LaneOf<T, kAccess, packs of a lane>{})
+template <class T, Access kAccess, class Call>
+cudaError_t with_lane(int64_t stride, Call call) {
+  constexpr bool kWhole = kAccess == Access::whole;
   const int64_t packs = divide_up<int64_t>(stride, kWarp * Pack<T>::kSize);
-  if (packs == 1) return call(Held<1>{});
-  if (packs == 2) return call(Held<2>{});
-  if (packs <= 4) return call(Held<4>{});
-  if constexpr (sizeof(T) == sizeof(float))
-    if (packs <= 8) return call(Held<8>{});
-  return call(Held<0>{});
+  if (packs == 1) return call(LaneOf<T, kAccess, 1>{});
+  if (packs == 2) return call(LaneOf<T, kAccess, 2>{});
+  if constexpr (kWhole)
+    if (packs == 3) return call(LaneOf<T, kAccess, 3>{});
+  if (packs <= 4) return call(LaneOf<T, kAccess, 4>{});
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if constexpr (kWhole)
+      if (packs <= 6) return call(LaneOf<T, kAccess, 6>{});
+    if (packs <= 8) return call(LaneOf<T, kAccess, 8>{});
+  }
+  return call(LaneOf<T, kAccess, 0>{});
+}
+/// The same with the access that pointers and sizes allow; `aligned`: are all pointers to 16 bytes?
+template <class T, class Args, class Call>
+cudaError_t with_lane(const Args& a, bool aligned, Call call) {
+  if (!aligned || a.stride % Pack<T>::kSize != 0) return with_lane<T, Access::elements>(a.stride, call);
+  if (a.columns != a.stride || !aligned_16(a.w)) return with_lane<T, Access::packs>(a.stride, call);
+  return with_lane<T, Access::whole>(a.stride, call);
 }
 
 template <class Args>
@@ -366,43 +476,43 @@ bool sensible(const Args& a) {
 cudaError_t layer_norm(const LayerNormArgs& a, cudaStream_t stream) {
   if (!sensible(a) || (a.residual == nullptr) != (a.sum == nullptr)) return cudaErrorInvalidValue;
   return with_type(a.type, [&]<class T>(T) {
-    const bool wide = aligned_16(a.x, a.residual, a.sum, a.y) && a.stride % Pack<T>::kSize == 0;
-    return with_held<T>(a.stride, [&]<int kHeld>(Held<kHeld>) {
-      const int64_t rows = kHeld > 0 ? kWarps * kRowsOfWarp : kWarps;
-      const Grid grid{.blocks = static_cast<unsigned>(divide_up(a.rows, rows)), .threads = kThreads};
-      if constexpr (kHeld > 0)
-        return launch(wide ? normalise_held<T, true, kHeld> : normalise_held<T, false, kHeld>, grid, stream, a);
-      else
-        return launch(wide ? normalise_rows<T, true> : normalise_rows<T, false>, grid, stream, a);
+    return with_lane<T>(a, aligned_16(a.x, a.residual, a.sum, a.y, a.b), [&]<class Lane>(Lane) {
+      const auto blocks = [&](int64_t rows) { return static_cast<unsigned>(divide_up(a.rows, rows)); };
+      if constexpr (Lane::kHeld > 0) {
+        const auto rows = static_cast<int>(min(kMostRowsOfWarp, divide_up(a.rows, kManyWarps)));
+        return launch(a.residual != nullptr ? normalise_held<Lane, true> : normalise_held<Lane, false>,
+                      {.blocks = blocks(int64_t{kWarps} * rows), .threads = kThreads}, stream, a, rows);
+      } else {
+        return launch(normalise_rows<T, Lane::kAccess>, {.blocks = blocks(kWarps), .threads = kThreads}, stream, a);
+      }
     });
   });
 }
 
 size_t layer_norm_grad_workspace(int64_t rows, int64_t columns) {
-  return static_cast<size_t>(parts_of(rows).count * 2 * columns) * sizeof(float);
+  return static_cast<size_t>(parts_of(rows, columns) * 2 * columns) * sizeof(float);
 }
 
 cudaError_t layer_norm_grad(const LayerNormGradArgs& a, cudaStream_t stream) {
   if (!sensible(a)) return cudaErrorInvalidValue;
-  const Parts parts = parts_of(a.rows);
+  const int64_t parts = parts_of(a.rows, a.columns);
   const cudaError_t error = with_type(a.type, [&]<class T>(T) {
-    const bool wide = aligned_16(a.x, a.dy, a.dsum, a.dx) && a.stride % Pack<T>::kSize == 0;
-    return with_held<T>(a.stride, [&]<int kHeld>(Held<kHeld>) {
-      const Grid grid{.blocks = static_cast<unsigned>(parts.count),
+    return with_lane<T>(a, aligned_16(a.x, a.dy, a.dsum, a.dx), [&]<class Lane>(Lane) {
+      const Grid grid{.blocks = static_cast<unsigned>(parts),
                       .threads = kThreads,
-                      .shared_bytes = kWarps * kHeld * kWarp * Pack<T>::kSize * sizeof(float)};
-      const auto start = [&](auto kernel) { return launch(kernel, grid, stream, a, parts.rows, a.workspace); };
-      if constexpr (kHeld > 0)
-        return start(wide ? gradients_of_held_part<T, true, kHeld> : gradients_of_held_part<T, false, kHeld>);
+                      .shared_bytes = kWarps * Lane::kFloats * kWarp * sizeof(float)};
+      const auto start = [&](auto kernel) { return launch(kernel, grid, stream, a, parts, a.workspace); };
+      if constexpr (Lane::kHeld > 0)
+        return start(a.dsum != nullptr ? gradients_of_held_part<Lane, true> : gradients_of_held_part<Lane, false>);
       else
-        return start(wide ? gradients_of_part<T, true> : gradients_of_part<T, false>);
+        return start(gradients_of_part<T, Lane::kAccess>);
     });
   });
   if (error != cudaSuccess) return error;
   const Grid merge{.blocks = {static_cast<unsigned>(divide_up<int64_t>(a.columns, kWarp)), 2},
                    .threads = {kWarp, kMergeLanes},
                    .shared_bytes = kMergeLanes * kWarp * sizeof(double)};
-  return launch(merge_parts, merge, stream, a.workspace, parts.count, a.columns, a.dw, a.db);
+  return launch_early(merge_parts, merge, stream, a.workspace, parts, a.columns, a.dw, a.db);
 }
 
 }  // namespace ct::kernels

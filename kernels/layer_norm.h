@@ -10,11 +10,14 @@
 // [rows].
 //
 // Accesses are 16 bytes wide if every pointer to rows and the stride are multiples of 16 bytes, otherwise one element.
-// layer_norm keeps rows of up to 1,024 elements in registers and reads longer ones again from the caches.
+// Rows without pads, with w and b aligned to 16 bytes too, are the fastest. Rows of up to 1,024 elements stay in
+// registers; longer ones are read again from the caches.
 // In all cases, with V elements in 16 bytes, lane l of a warp adds the elements i with i / V % 32 == l in order, then
-// lanes are added by halves. For dw and db, the number of rows alone determines the parts: at most 512, of multiples of
-// 32 rows. A part is added in f32: up to 1024 columns by eight warps, warp w the rows w, w + 8, ..., then the warps in
-// order; else 32 rows at a time. Parts are added in f64, part p to lane p % 8, then lanes in order.
+// lanes are added by halves. For dw and db, the numbers of rows and columns alone determine the parts: one for every 32
+// rows, but at most 396, with more than 256 columns 264, with more than 1,024 columns 528. Of g = ceil(rows / 8) groups
+// of 8 rows, part p of n has those from p g / n to (p + 1) g / n, rounded down. A part is added in f32: up to 1024
+// columns by eight warps, warp w the rows w, w + 8, ..., then the warps in order; else 32 rows at a time. Parts are
+// added in f64, part p to lane p % 32, then lanes in order.
 //
 // All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride.
 #pragma once

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -29,12 +30,12 @@ class LayerNormRows : public testing::Test {};
 using Types = testing::Types<float, __nv_bfloat16, __half>;
 TYPED_TEST_SUITE(LayerNormRows, Types);
 
-/// Of lengths that registers hold, and one that they do not; more rows than a warp has at a time.
+/// Of lengths that registers hold, with pads and without, and one that they do not.
 TYPED_TEST(LayerNormRows, AreThePromisedBits) {
   using T = TypeParam;
   constexpr size_t kRows = 67;
   constexpr double kEps = 1e-5;
-  for (const size_t columns : {20, 256, 300, 700, 1000, 1100})
+  for (const size_t columns : {20, 192, 256, 300, 640, 700, 768, 1000, 1024, 1100})
     for (const size_t shift : {0, 1})
       for (const bool adds : {false, true}) {
         const size_t stride = (columns + 15) / 16 * 16, n = kRows * stride;
@@ -70,6 +71,72 @@ TYPED_TEST(LayerNormRows, AreThePromisedBits) {
           for (size_t i = 0; i < stride; ++i) {
             ASSERT_EQ(y[row * stride + i], i < columns ? rounded<T>(std::fma((at(i) - m) * r, w[i], b[i])) : 0) << i;
             if (adds) ASSERT_EQ(sum[row * stride + i], i < columns ? at(i) : 0) << i;
+          }
+        }
+      }
+}
+
+/// Gradients of rows that registers hold: the sums of dw and db by parts and warps, and of dx as of the rows' means.
+TYPED_TEST(LayerNormRows, GradientsAreThePromisedBits) {
+  using T = TypeParam;
+  constexpr size_t kRows = 67, kParts = 3, kGroups = 9;
+  for (const size_t columns : {20, 192, 256, 300, 512, 640, 768, 1000, 1024})
+    for (const size_t shift : {0, 1})
+      for (const bool adds : {false, true}) {
+        const size_t stride = (columns + 15) / 16 * 16, n = kRows * stride;
+        Buffer<T> x(numbers(n, 1), shift), dy(numbers(n, 2), shift), dsum(numbers(n, 3), shift), dx(n, shift);
+        Buffer<float> w(numbers(columns, 4)), mean(numbers(kRows, 5)), rstd(numbers(kRows, 6)), dw(columns),
+            db(columns), workspace(layer_norm_grad_workspace(kRows, static_cast<int64_t>(columns)) / sizeof(float));
+        ASSERT_EQ(workspace.size(), kParts * 2 * columns);
+        ASSERT_EQ(layer_norm_grad({.type = Named<T>::kType,
+                                   .rows = kRows,
+                                   .columns = static_cast<int64_t>(columns),
+                                   .stride = static_cast<int64_t>(stride),
+                                   .x = x.data(),
+                                   .dy = dy.data(),
+                                   .dsum = adds ? dsum.data() : nullptr,
+                                   .w = w.data(),
+                                   .mean = mean.data(),
+                                   .rstd = rstd.data(),
+                                   .dx = dx.data(),
+                                   .dw = dw.data(),
+                                   .db = db.data(),
+                                   .workspace = workspace.data()},
+                                  nullptr),
+                  cudaSuccess);
+        const auto n_at = [&](size_t row, size_t i) { return (x[row * stride + i] - mean[row]) * rstd[row]; };
+        for (size_t i = 0; i < columns; ++i) {
+          double dw_sum = 0, db_sum = 0;
+          for (size_t part = 0; part < kParts; ++part) {
+            const size_t begin = part * kGroups / kParts * 8, end = std::min(kRows, (part + 1) * kGroups / kParts * 8);
+            float dw_part = 0, db_part = 0;
+            for (size_t warp = 0; warp < 8; ++warp) {
+              float dw_warp = 0, db_warp = 0;
+              for (size_t row = begin + warp; row < end; row += 8) {
+                dw_warp = std::fma(dy[row * stride + i], n_at(row, i), dw_warp);
+                db_warp += dy[row * stride + i];
+              }
+              dw_part += dw_warp, db_part += db_warp;
+            }
+            dw_sum += dw_part, db_sum += db_part;
+          }
+          ASSERT_EQ(dw[i], static_cast<float>(dw_sum)) << columns << " " << i;
+          ASSERT_EQ(db[i], static_cast<float>(db_sum)) << columns << " " << i;
+        }
+        const float share = 1 / static_cast<float>(columns);
+        for (size_t row = 0; row < kRows; ++row) {
+          const auto g = [&](size_t i) { return dy[row * stride + i] * w[i]; };
+          const float g_mean = share * sum_of_row<T>(columns, [&](size_t i, float before) { return before + g(i); });
+          const float gn_mean = share * sum_of_row<T>(columns, [&](size_t i, float before) {
+                                  return std::fma(g(i), n_at(row, i), before);
+                                });
+          for (size_t i = 0; i < stride; ++i) {
+            float value = 0;
+            if (i < columns) {
+              value = rstd[row] * (g(i) - std::fma(n_at(row, i), gn_mean, g_mean));
+              if (adds) value += dsum[row * stride + i];
+            }
+            ASSERT_EQ(dx[row * stride + i], rounded<T>(value)) << columns << " " << row << " " << i;
           }
         }
       }
