@@ -167,16 +167,25 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
   using T = typename Lane::Element;
   constexpr int kSize = Lane::kSize;
   const auto columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
-  typename Lane::Floats w, b;
+  typename Lane::Floats w = {}, b = {};
   Lane::load_all(w, a.w, columns);
   Lane::load_all(b, a.b, columns);
   const auto count = static_cast<float>(a.columns);
   const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * rows_of_warp;
-  for (int64_t row = first; row < min(first + rows_of_warp, a.rows); ++row) {
-    typename Lane::Packs x, r;
+  const int64_t end = min(first + rows_of_warp, a.rows);
+  // If registers suffice, the next row is on its way while this one is computed.
+  constexpr int kRegisters = 65536 / (kThreads * kBlocks<Lane>), kUsed = 3 * Lane::kFloats + 24;
+  constexpr bool kAhead =
+      Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 2 : 1) <= kRegisters;
+  typename Lane::Packs x, r;
+  const auto start_row = [&](int64_t row) {
     Lane::load_row(x, a.x, row, columns, stride);
     if constexpr (kAdds) Lane::load_row(r, a.residual, row, columns, stride);
-    typename Lane::Floats v;
+  };
+  if (kAhead && first < end) start_row(first);
+  for (int64_t row = first; row < end; ++row) {
+    if constexpr (!kAhead) start_row(row);
+    typename Lane::Floats v = {};
     float total = 0, squares = 0;
     Lane::each(stride, [&](int p, int i) {
       to_floats<T>(x[p], v[p]);
@@ -192,6 +201,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
 #pragma unroll
       for (int k = 0; k < kSize; ++k) total += v[p][k];
     });
+    if (kAhead && row + 1 < end) start_row(row + 1);
     const float mean = sum_over_lanes(total) / count;
     Lane::each(columns, [&](int p, int i) {
 #pragma unroll
@@ -291,7 +301,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
   constexpr bool kHoldsW = kUsed <= kRegisters;
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 3 : 2) <= kRegisters;
-  typename Lane::Floats w, dw = {}, db = {};
+  typename Lane::Floats w = {}, dw = {}, db = {};
   if constexpr (kHoldsW) Lane::load_all(w, a.w, columns);
   typename Lane::Packs x, dy;
   float mean = 0, next_rstd = 0;
@@ -307,7 +317,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
     typename Lane::Packs dsum;
     if constexpr (kAdds && kAhead) Lane::load_row(dsum, a.dsum, row, columns, stride);
     const float rstd = next_rstd;
-    typename Lane::Floats n, g;
+    typename Lane::Floats n = {}, g = {};
     float g_sum = 0, gn_sum = 0;
     Lane::each(columns, [&](int p, int i) {
       to_floats<T>(x[p], n[p]);
