@@ -413,6 +413,13 @@ GradWPlan grad_weights_plan(const ConvReluPoolShape& s) {
   return p;
 }
 
+GradWPlan grad_weights_plan(const ConvReluPoolGradWArgs& a) {
+  const ConvReluPoolShape& s = a.shape;
+  GradWPlan p = grad_weights_plan(s);
+  p.x.wide = takes_packs(p.x, s.type, a.x, s.in_channels * s.height * s.width, p.x.columns == s.width);
+  return p;
+}
+
 /// The block's sums over slices come to slice 0, by a tree. Shared memory: N floats per thread. All threads call it.
 template <int N>
 __device__ __forceinline__ void sum_over_slices(float (&own)[N], int places, int slices) {
@@ -430,13 +437,11 @@ __device__ __forceinline__ void sum_over_slices(float (&own)[N], int places, int
   }
 }
 
-/// R: p.kernel_rows.
+/// Block number `block`. R: p.kernel_rows.
 template <class T, int R>
-__global__ void __launch_bounds__(kThreads, 2) grad_weights(ConvReluPoolGradWArgs a, GradWPlan p) {
-  wait_for_previous();
+__device__ __forceinline__ void add_windows(const ConvReluPoolGradWArgs& a, const GradWPlan& p, int block) {
   const ConvReluPoolShape& s = a.shape;
   const int k = s.kernel, in = s.in_channels, out = s.out_channels, ph = s.pooled_height(), pw = s.pooled_width();
-  int block = blockIdx.x;
   const int ky = block % p.kernel_tiles * R;
   block /= p.kernel_tiles;
   const int in0 = block % p.in_tiles * p.ins;
@@ -518,6 +523,12 @@ __global__ void __launch_bounds__(kThreads, 2) grad_weights(ConvReluPoolGradWArg
   if (offset == 0 && in0 == 0 && ky == 0) db[o] = sums[R];
 }
 
+template <class T, int R>
+__global__ void __launch_bounds__(kThreads, 2) grad_weights(ConvReluPoolGradWArgs a, GradWPlan p) {
+  wait_for_previous();
+  add_windows<T, R>(a, p, static_cast<int>(blockIdx.x));
+}
+
 constexpr int kSums = 16;   // of a block that adds up parts
 constexpr int kLanes = 32;  // over parts
 
@@ -591,14 +602,12 @@ GradXPlan grad_input_plan(const ConvReluPoolGradXArgs& a) {
   return p;
 }
 
-/// K 0: any kernel.
+/// Block number `block`. K 0: any kernel.
 template <class T, int K>
-__global__ void __launch_bounds__(kThreads, 2) grad_input(ConvReluPoolGradXArgs a, GradXPlan p) {
-  wait_for_previous();
+__device__ __forceinline__ void gather_windows(const ConvReluPoolGradXArgs& a, const GradXPlan& p, int block) {
   const ConvReluPoolShape& s = a.shape;
   const int kernel = K == 0 ? s.kernel : K, taps = kernel * kernel, reach = kernel / 2 + 1, ins = p.pairs * kPair;
   const int in = s.in_channels, out = s.out_channels, ph = s.pooled_height(), pw = s.pooled_width();
-  int block = blockIdx.x;
   const int in0 = block % p.channel_tiles * ins;
   block /= p.channel_tiles;
   const int column0 = block % p.column_tiles * p.columns;
@@ -679,6 +688,25 @@ __global__ void __launch_bounds__(kThreads, 2) grad_input(ConvReluPoolGradXArgs 
   }
 }
 
+template <class T, int K>
+__global__ void __launch_bounds__(kThreads, 2) grad_input(ConvReluPoolGradXArgs a, GradXPlan p) {
+  wait_for_previous();
+  gather_windows<T, K>(a, p, static_cast<int>(blockIdx.x));
+}
+
+/// Both gradients for few images, of which neither reads what the other writes.
+template <class T, int K>
+__global__ void __launch_bounds__(kThreads, 2)
+    grads(ConvReluPoolGradXArgs input, GradXPlan input_plan, ConvReluPoolGradWArgs weights, GradWPlan weights_plan,
+          int blocks_of_input) {
+  wait_for_previous();
+  const int block = static_cast<int>(blockIdx.x);
+  if (block < blocks_of_input)
+    gather_windows<T, K>(input, input_plan, block);
+  else
+    add_windows<T, 1>(weights, weights_plan, block - blocks_of_input);
+}
+
 // ---- launchers
 
 bool valid(const ConvReluPoolShape& s) {
@@ -698,16 +726,29 @@ cudaError_t with_kernel(const ConvReluPoolShape& s, Call call) {
   });
 }
 
-template <class Args, class Plan>
-cudaError_t launch_blocks(void (*kernel)(Args, Plan), int64_t blocks, int threads, int floats, const Args& args,
-                          const Plan& plan, cudaStream_t stream) {
-  if (blocks > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
-  const int whole_warps = std::max(kLeastThreads, divide_up(threads, kWarp) * kWarp);
+/// Of a launch: blocks, and of each the threads and floats of shared memory that it needs at least.
+struct Size {
+  int64_t blocks;
+  int threads, floats;
+};
+Size size_of(const GradWPlan& p, int kernel) {
+  const int threads = p.places(kernel) * p.slices;
+  return {p.outputs() * p.parts, threads, std::max(p.at_once * p.tile_floats(), (p.kernel_rows + 1) * threads)};
+}
+Size size_of(const GradXPlan& p, const ConvReluPoolShape& s) {
+  const int staged = p.chunk * (2 * p.record_windows() + s.kernel * s.kernel * p.ins());
+  return {p.blocks(s.n), p.threads(), std::max(staged, 4 * kPair * p.threads())};
+}
+
+template <class... Parameters, class... Args>
+cudaError_t launch_blocks(void (*kernel)(Parameters...), const Size& size, cudaStream_t stream, const Args&... args) {
+  if (size.blocks > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
+  const int whole_warps = std::max(kLeastThreads, divide_up(size.threads, kWarp) * kWarp);
   return launch_early(kernel,
-                      Grid{.blocks = static_cast<unsigned>(blocks),
+                      Grid{.blocks = static_cast<unsigned>(size.blocks),
                            .threads = static_cast<unsigned>(whole_warps),
-                           .shared_bytes = static_cast<size_t>(floats) * sizeof(float)},
-                      stream, args, plan);
+                           .shared_bytes = static_cast<size_t>(size.floats) * sizeof(float)},
+                      stream, args...);
 }
 
 int64_t sums(const ConvReluPoolShape& s) { return s.out_channels * (s.kernel * s.kernel * s.in_channels + 1); }
@@ -720,23 +761,20 @@ cudaError_t conv_relu_pool(const ConvReluPoolArgs& a, cudaStream_t stream) {
     if (a.shape.pooled_height() == 0 || a.shape.pooled_width() == 0) return cudaSuccess;
     const ForwardPlan p = forward_plan(a);
     const int staged = p.chunk * (p.plane + a.shape.kernel * a.shape.kernel * p.outs());
-    return launch_blocks(p.vector == 4 ? forward<T, K, 4> : forward<T, K, 1>, p.blocks(a.shape.n), p.threads(),
-                         std::max(staged, 4 * p.vector * p.threads()), a, p, stream);
+    const Size size{p.blocks(a.shape.n), p.threads(), std::max(staged, 4 * p.vector * p.threads())};
+    return launch_blocks(p.vector == 4 ? forward<T, K, 4> : forward<T, K, 1>, size, stream, a, p);
   });
 }
 
 cudaError_t conv_relu_pool_grad_weights(const ConvReluPoolGradWArgs& a, cudaStream_t stream) {
   const ConvReluPoolShape& s = a.shape;
   if (!valid(s)) return cudaErrorInvalidValue;
-  GradWPlan p = grad_weights_plan(s);
-  p.x.wide = takes_packs(p.x, s.type, a.x, s.in_channels * s.height * s.width, p.x.columns == s.width);
-  const int threads = p.places(s.kernel) * p.slices;
-  const int floats = std::max(p.at_once * p.tile_floats(), (p.kernel_rows + 1) * threads);
+  const GradWPlan p = grad_weights_plan(a);
   const cudaError_t error = with_type(s.type, [&]<class T>(T) {
     const auto kernel = p.kernel_rows == 5   ? grad_weights<T, 5>
                         : p.kernel_rows == 3 ? grad_weights<T, 3>
                                              : grad_weights<T, 1>;
-    return launch_blocks(kernel, p.outputs() * p.parts, threads, floats, a, p, stream);
+    return launch_blocks(kernel, size_of(p, s.kernel), stream, a, p);
   });
   if (error != cudaSuccess || p.parts == 1) return error;
   const Grid grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(sums(s), kSums)),
@@ -756,9 +794,21 @@ cudaError_t conv_relu_pool_grad_input(const ConvReluPoolGradXArgs& a, cudaStream
   if (!valid(a.shape)) return cudaErrorInvalidValue;
   return with_kernel(a.shape, [&]<class T, int K>(T, std::integral_constant<int, K>) {
     const GradXPlan p = grad_input_plan(a);
-    const int staged = p.chunk * (2 * p.record_windows() + a.shape.kernel * a.shape.kernel * p.ins());
-    return launch_blocks(grad_input<T, K>, p.blocks(a.shape.n), p.threads(), std::max(staged, 4 * kPair * p.threads()),
-                         a, p, stream);
+    return launch_blocks(grad_input<T, K>, size_of(p, a.shape), stream, a, p);
+  });
+}
+
+cudaError_t conv_relu_pool_grad(const ConvReluPoolGradArgs& a, cudaStream_t stream) {
+  const ConvReluPoolShape& s = a.weights.shape;
+  if (!valid(s) || s != a.input.shape) return cudaErrorInvalidValue;
+  const GradWPlan weights = grad_weights_plan(a.weights);
+  const GradXPlan input = grad_input_plan(a.input);
+  if (weights.parts > 1) return cudaErrorInvalidValue;
+  const Size of_dw = size_of(weights, s.kernel), of_dx = size_of(input, s);
+  const Size size{of_dw.blocks + of_dx.blocks, std::max(of_dw.threads, of_dx.threads),
+                  std::max(of_dw.floats, of_dx.floats)};
+  return with_kernel(s, [&]<class T, int K>(T, std::integral_constant<int, K>) {
+    return launch_blocks(grads<T, K>, size, stream, a.input, input, a.weights, weights, static_cast<int>(of_dx.blocks));
   });
 }
 

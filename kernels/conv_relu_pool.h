@@ -40,6 +40,7 @@ struct ConvReluPoolShape {
   int kernel;
   bool planar;  // x; dx is NHWC
   Type type;
+  bool operator==(const ConvReluPoolShape&) const = default;
   __host__ __device__ int64_t pooled_height() const { return (height - kernel + 1) / 2; }
   __host__ __device__ int64_t pooled_width() const { return (width - kernel + 1) / 2; }
 };
@@ -75,5 +76,14 @@ struct ConvReluPoolGradXArgs {
 };
 /// Launches one kernel.
 cudaError_t conv_relu_pool_grad_input(const ConvReluPoolGradXArgs& args, cudaStream_t stream);
+
+/// Both gradients of one layer, with the same bits as by a launch each.
+struct ConvReluPoolGradArgs {
+  ConvReluPoolGradWArgs weights;
+  ConvReluPoolGradXArgs input;  // of the same shape
+};
+/// Launches one kernel. cudaErrorInvalidValue also if the gradient of the weights needs a workspace: these are too many
+/// images to gain from it.
+cudaError_t conv_relu_pool_grad(const ConvReluPoolGradArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

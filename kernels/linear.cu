@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <climits>
+#include <tuple>
 
 #include "linear.h"
 
@@ -109,20 +111,32 @@ cudaError_t launch_outputs(const LinearArgs& a, cudaStream_t stream) {
 
 // ---- the gradients: lanes over the terms, a thread for kRows rows and a pack of columns
 
-/// out[r][c] = sum over k of a[r * a_row + k * a_term] b[k][c]; row_sums[r] = sum over k of a likewise, unless it is
-/// null.
+constexpr int kRows = 4;
+constexpr int kTermsInFlight = 4;
+
+/// out[r][c] = sum over k of a[r * a_row + k * a_term] b[k][c]; unless they are null, row_sums[r] = sum over k of a
+/// likewise, and gated[r][c] = gate[r][c] <= 0 ? 0 : out[r][c]. Rows of gated are as far apart as those of out.
 struct Product {
   int64_t rows, terms, columns;
   int64_t a_row, a_term, b_stride, out_stride;
   const void *a, *b;
   void* out;
   float* row_sums;
+  const void* gate = nullptr;
+  void* gated = nullptr;
+  int64_t gate_stride = 0;
 };
 
-constexpr int kRows = 4;
-constexpr int kTermsInFlight = 4;
-
-int lanes_for(int64_t terms) { return terms <= 8 ? 1 : terms <= 64 ? 8 : kWarp; }
+/// How blocks share out a product: strips of `width` packs of columns, then rows; `lanes` over the terms. Sums depend
+/// on the lanes alone.
+struct Cut {
+  int lanes, width_bits, strips;
+  int64_t blocks;
+  int width() const { return 1 << width_bits; }
+  int threads() const { return width() * lanes; }
+  /// Floats of shared memory, for packs of V columns.
+  int floats(int V) const { return lanes == 1 ? 0 : kRows * lanes * (width() * V + 1); }
+};
 
 /// Counted in bytes: nvcc takes 16-byte stores apart whose address counts elements.
 template <class T>
@@ -159,22 +173,30 @@ __device__ __forceinline__ void sum_lanes(const float* from, int lanes, int stri
   }
 }
 
-/// threadIdx.x: a pack of columns; threadIdx.y: a lane. Strips of blockDim.x packs of columns, then rows, by blockIdx.
-template <class A, class B, class Out, bool Wide>
-__global__ void __launch_bounds__(kMaxThreads) products(Product p, int strips) {
-  wait_for_previous();
+/// Block number `block` of a product; a warp's threads are neighbours in columns, then in lanes. MayGate: there may be
+/// a gate.
+template <class A, class B, class Out, bool Wide, bool MayGate>
+__device__ __forceinline__ void multiply(const Product& p, const Cut& cut, int block) {
   constexpr int V = Pack<B>::kSize;
-  const int lanes = static_cast<int>(blockDim.y), width = static_cast<int>(blockDim.x);
-  const int strip = static_cast<int>(blockIdx.x) % strips, terms = static_cast<int>(p.terms);
-  const int64_t row = static_cast<int64_t>(static_cast<int>(blockIdx.x) / strips) * kRows;
-  const int64_t column = (int64_t{strip} * width + threadIdx.x) * V;
+  const int lanes = cut.lanes, width = 1 << cut.width_bits, terms = static_cast<int>(p.terms);
+  const int x = static_cast<int>(threadIdx.x) & (width - 1), lane = static_cast<int>(threadIdx.x) >> cut.width_bits;
+  const int64_t row = static_cast<int64_t>(block / cut.strips) * kRows;
+  const int64_t column = (int64_t{block % cut.strips} * width + x) * V;
 
   // Rows and columns that do not exist are read as others, and not stored.
   const A* a[kRows];
   for (int r = 0; r < kRows; ++r) a[r] = static_cast<const A*>(p.a) + min(row + r, p.rows - 1) * p.a_row;
   const int at_column = column < p.columns ? static_cast<int>(column) : 0;
+  // Of the rows that this thread stores: all, or one.
+  const int64_t first_row = lanes == 1 ? row : row + lane;
+  Pack<Out> gates[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r)
+    if (MayGate && p.gate != nullptr && (lanes == 1 || r == 0))
+      gates[r] = load_pack<Out, Wide>(static_cast<const Out*>(p.gate) + min(first_row + r, p.rows - 1) * p.gate_stride,
+                                      at_column, static_cast<int>(p.columns));
   float sums[kRows][V] = {}, row_sums[kRows] = {};
-  for (int first = static_cast<int>(threadIdx.y); first < terms; first += kTermsInFlight * lanes) {
+  for (int first = lane; first < terms; first += kTermsInFlight * lanes) {
     A as[kTermsInFlight][kRows];
     Pack<B> bs[kTermsInFlight];
 #pragma unroll
@@ -194,24 +216,31 @@ __global__ void __launch_bounds__(kMaxThreads) products(Product p, int strips) {
     }
   }
 
-  const auto store = [&](int r, float(&sum)[V]) {
+  const auto store = [&](int r, const Pack<Out>& gate, float(&sum)[V]) {
     for (int v = 0; v < V; ++v) sum[v] = column + v < p.columns ? sum[v] : 0;
-    if (row + r < p.rows && column < p.out_stride)
-      store_row<Wide>(element<Out>(p.out, (row + r) * p.out_stride + column), sum, p.out_stride - column);
+    if (row + r >= p.rows || column >= p.out_stride) return;
+    const int64_t at = (row + r) * p.out_stride + column;
+    store_row<Wide>(element<Out>(p.out, at), sum, p.out_stride - column);
+    if constexpr (MayGate) {
+      if (p.gate == nullptr) return;
+      for (int v = 0; v < V; ++v) sum[v] = to_float(gate.at[v]) <= 0 ? 0 : sum[v];
+      store_row<Wide>(element<Out>(p.gated, at), sum, p.out_stride - column);
+    }
   };
   const auto store_row_sum = [&](int r, float sum) {
     if (p.row_sums != nullptr && row + r < p.rows && column == 0) p.row_sums[row + r] = sum;
   };
   if (lanes == 1) {
+#pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      store(r, sums[r]);
+      store(r, gates[r], sums[r]);
       store_row_sum(r, row_sums[r]);
     }
     return;
   }
   auto* shared = shared_memory<float>();                    // [kRows][lanes][width][V]
   float* shared_rows = shared + kRows * lanes * width * V;  // [kRows][lanes]
-  const int x = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y), stride = width * V;
+  const int stride = width * V;
   for (int r = 0; r < kRows; ++r) {
     auto* to = reinterpret_cast<Pack<float>*>(shared + (r * lanes + lane) * stride) + x * (V / 4);
 #pragma unroll
@@ -223,28 +252,87 @@ __global__ void __launch_bounds__(kMaxThreads) products(Product p, int strips) {
   if (lane < kRows) {  // now one of a row each
     float sum[V], row_sum[1];
     sum_lanes(shared + lane * lanes * stride + x * V, lanes, stride, sum);
-    store(lane, sum);
+    store(lane, gates[0], sum);
     sum_lanes(shared_rows + lane * lanes, lanes, 1, row_sum);
     store_row_sum(lane, row_sum[0]);
   }
 }
 
+template <class A, class B, class Out, bool Wide>
+__global__ void __launch_bounds__(kMaxThreads) product(Product p, Cut cut) {
+  wait_for_previous();
+  multiply<A, B, Out, Wide, /*MayGate=*/false>(p, cut, static_cast<int>(blockIdx.x));
+}
+
+/// Both gradients, of which neither reads what the other writes.
+template <class T, class Y, bool Wide>
+__global__ void __launch_bounds__(kMaxThreads) both_products(Product dx, Cut dx_cut, Product dw, Cut dw_cut) {
+  wait_for_previous();
+  const int block = static_cast<int>(blockIdx.x), of_dx = static_cast<int>(dx_cut.blocks);
+  if (block < of_dx)
+    multiply<Y, T, T, Wide, /*MayGate=*/true>(dx, dx_cut, block);
+  else
+    multiply<Y, T, float, Wide, /*MayGate=*/false>(dw, dw_cut, block - of_dx);
+}
+
+int64_t packs(const Product& p, int V) { return divide_up<int64_t>(p.out_stride, V); }
+
+Cut with_width(Cut cut, int width_bits, const Product& p, int V) {
+  cut.width_bits = width_bits;
+  const int64_t strips = divide_up<int64_t>(packs(p, V), cut.width());
+  cut.strips = static_cast<int>(strips);
+  cut.blocks = divide_up<int64_t>(p.rows, kRows) * strips;
+  return cut;
+}
+
+/// For packs of V columns: as wide as leaves enough blocks.
+Cut cut_for(const Product& p, int V) {
+  Cut cut = {};
+  cut.lanes = p.terms <= 8 ? 1 : p.terms <= 64 ? 8 : kWarp;
+  int bits = 0;
+  while (cut.lanes << bits < kWarp) ++bits;
+  cut = with_width(cut, bits, p, V);
+  while (2 * cut.threads() <= kMaxThreads) {
+    const Cut wider = with_width(cut, cut.width_bits + 1, p, V);
+    if (wider.blocks < kEnoughBlocks) break;
+    cut = wider;
+  }
+  return cut;
+}
+
+bool takes_packs(const Product& p, int V) {
+  return aligned_16(p.b, p.out, p.gate, p.gated) && p.b_stride % V == 0 && p.out_stride % V == 0 &&
+         p.gate_stride % V == 0;
+}
+
+Grid grid_of(int64_t blocks, int threads, int floats) {
+  return {.blocks = static_cast<unsigned>(blocks),
+          .threads = static_cast<unsigned>(threads),
+          .shared_bytes = static_cast<size_t>(floats) * sizeof(float)};
+}
+
 template <class A, class B, class Out>
-cudaError_t launch_products(const Product& p, cudaStream_t stream) {
+cudaError_t launch_product(const Product& p, cudaStream_t stream) {
   constexpr int V = Pack<B>::kSize;
-  const int64_t tiles = divide_up<int64_t>(p.rows, kRows), packs = divide_up<int64_t>(p.out_stride, V);
-  const int lanes = lanes_for(p.terms);
-  int width = kWarp / lanes;
-  while (2 * width * lanes <= kMaxThreads && tiles * divide_up<int64_t>(packs, 2 * width) >= kEnoughBlocks) width *= 2;
-  const int64_t strips = divide_up<int64_t>(packs, width);
-  if (tiles * strips > INT_MAX) return cudaErrorInvalidValue;
-  const int shared = lanes == 1 ? 0 : kRows * lanes * (width * V + 1);
-  const Grid grid{.blocks = static_cast<unsigned>(tiles * strips),
-                  .threads = {static_cast<unsigned>(width), static_cast<unsigned>(lanes)},
-                  .shared_bytes = static_cast<size_t>(shared) * sizeof(float)};
-  const bool wide = aligned_16(p.b, p.out) && p.b_stride % V == 0 && p.out_stride % V == 0;
-  return wide ? launch_early(products<A, B, Out, /*Wide=*/true>, grid, stream, p, static_cast<int>(strips))
-              : launch_early(products<A, B, Out, /*Wide=*/false>, grid, stream, p, static_cast<int>(strips));
+  const Cut cut = cut_for(p, V);
+  if (cut.blocks > INT_MAX) return cudaErrorInvalidValue;
+  const auto kernel = takes_packs(p, V) ? product<A, B, Out, /*Wide=*/true> : product<A, B, Out, /*Wide=*/false>;
+  return launch_early(kernel, grid_of(cut.blocks, cut.threads(), cut.floats(V)), stream, p, cut);
+}
+
+/// In blocks of the smaller size of the two.
+template <class T, class Y>
+cudaError_t launch_both(const Product& dx, const Product& dw, cudaStream_t stream) {
+  constexpr int V = Pack<T>::kSize;
+  Cut dx_cut = cut_for(dx, V), dw_cut = cut_for(dw, V);
+  while (dx_cut.threads() > dw_cut.threads()) dx_cut = with_width(dx_cut, dx_cut.width_bits - 1, dx, V);
+  while (dw_cut.threads() > dx_cut.threads()) dw_cut = with_width(dw_cut, dw_cut.width_bits - 1, dw, V);
+  const int64_t blocks = dx_cut.blocks + dw_cut.blocks;
+  if (blocks > INT_MAX) return cudaErrorInvalidValue;
+  const auto kernel =
+      takes_packs(dx, V) && takes_packs(dw, V) ? both_products<T, Y, /*Wide=*/true> : both_products<T, Y, false>;
+  const int floats = std::max(dx_cut.floats(V), dw_cut.floats(V));
+  return launch_early(kernel, grid_of(blocks, dx_cut.threads(), floats), stream, dx, dx_cut, dw, dw_cut);
 }
 
 /// call(T{}, Y{}) with the element types of `type` and `y_type`.
@@ -260,6 +348,40 @@ bool sensible(const Args& a) {
 }
 /// The stride of rows of `length`.
 bool sensible(int64_t stride, int64_t length) { return stride >= length && stride <= kMaxSize; }
+
+bool valid(const LinearGradXArgs& a) {
+  return sensible(a) && sensible(a.w_stride, a.in) && sensible(a.dy_stride, a.out) && sensible(a.dx_stride, a.in);
+}
+bool valid(const LinearGradWArgs& a) {
+  return sensible(a) && sensible(a.x_stride, a.in) && sensible(a.dy_stride, a.out) && sensible(a.dw_stride, a.in);
+}
+
+Product product_of(const LinearGradXArgs& a) {
+  return {.rows = a.n,
+          .terms = a.out,
+          .columns = a.in,
+          .a_row = a.dy_stride,
+          .a_term = 1,
+          .b_stride = a.w_stride,
+          .out_stride = a.dx_stride,
+          .a = a.dy,
+          .b = a.w,
+          .out = a.dx,
+          .row_sums = nullptr};
+}
+Product product_of(const LinearGradWArgs& a) {
+  return {.rows = a.out,
+          .terms = a.n,
+          .columns = a.in,
+          .a_row = 1,
+          .a_term = a.dy_stride,
+          .b_stride = a.x_stride,
+          .out_stride = a.dw_stride,
+          .a = a.dy,
+          .b = a.x,
+          .out = a.dw,
+          .row_sums = a.db};
+}
 
 }  // namespace
 
@@ -278,37 +400,30 @@ cudaError_t linear(const LinearArgs& a, cudaStream_t stream) {
 }
 
 cudaError_t linear_grad_input(const LinearGradXArgs& a, cudaStream_t stream) {
-  if (!sensible(a) || !sensible(a.w_stride, a.in) || !sensible(a.dy_stride, a.out) || !sensible(a.dx_stride, a.in))
-    return cudaErrorInvalidValue;
-  const Product p = {.rows = a.n,
-                     .terms = a.out,
-                     .columns = a.in,
-                     .a_row = a.dy_stride,
-                     .a_term = 1,
-                     .b_stride = a.w_stride,
-                     .out_stride = a.dx_stride,
-                     .a = a.dy,
-                     .b = a.w,
-                     .out = a.dx,
-                     .row_sums = nullptr};
-  return with_types(a.type, a.y_type, [&]<class T, class Y>(T, Y) { return launch_products<Y, T, T>(p, stream); });
+  if (!valid(a)) return cudaErrorInvalidValue;
+  return with_types(a.type, a.y_type,
+                    [&]<class T, class Y>(T, Y) { return launch_product<Y, T, T>(product_of(a), stream); });
 }
 
 cudaError_t linear_grad_weights(const LinearGradWArgs& a, cudaStream_t stream) {
-  if (!sensible(a) || !sensible(a.x_stride, a.in) || !sensible(a.dy_stride, a.out) || !sensible(a.dw_stride, a.in))
-    return cudaErrorInvalidValue;
-  const Product p = {.rows = a.out,
-                     .terms = a.n,
-                     .columns = a.in,
-                     .a_row = 1,
-                     .a_term = a.dy_stride,
-                     .b_stride = a.x_stride,
-                     .out_stride = a.dw_stride,
-                     .a = a.dy,
-                     .b = a.x,
-                     .out = a.dw,
-                     .row_sums = a.db};
-  return with_types(a.type, a.y_type, [&]<class T, class Y>(T, Y) { return launch_products<Y, T, float>(p, stream); });
+  if (!valid(a)) return cudaErrorInvalidValue;
+  return with_types(a.type, a.y_type,
+                    [&]<class T, class Y>(T, Y) { return launch_product<Y, T, float>(product_of(a), stream); });
+}
+
+cudaError_t linear_grad(const LinearGradArgs& a, cudaStream_t stream) {
+  const LinearGradWArgs& weights = a.weights;
+  const LinearGradXArgs& input = a.input;
+  const auto shape = [](const auto& args) { return std::tuple(args.type, args.y_type, args.n, args.in, args.out); };
+  if (!valid(weights) || !valid(input) || shape(weights) != shape(input)) return cudaErrorInvalidValue;
+  Product dx = product_of(input);
+  if (a.dz != nullptr) {
+    dx.gate = weights.x;
+    dx.gate_stride = weights.x_stride;
+    dx.gated = a.dz;
+  }
+  return with_types(input.type, input.y_type,
+                    [&]<class T, class Y>(T, Y) { return launch_both<T, Y>(dx, product_of(weights), stream); });
 }
 
 }  // namespace ct::kernels

@@ -5,6 +5,7 @@
 //   linear               y[n][o]  = sum_i x[n][i] w[o][i] + b[o], with `relu` then y <= 0 ? 0 : y
 //   linear_grad_input    dx[n][i] = sum_o dy[n][o] w[o][i]
 //   linear_grad_weights  dw[o][i] = sum_n dy[n][o] x[n][i],  db[o] = sum_n dy[n][o]
+//   linear_grad          both, with the gradient of a ReLU before the layer
 //
 // x, dx [n][in]; w, dw [out][in]; y, dy [n][out]; b, db [out]. Row strides are in elements, at least the row's length.
 // x, w and dx are of `type`, y and dy of `y_type`, which is `type` or f32 (logits and their gradient); b, dw and db are
@@ -65,5 +66,14 @@ struct LinearGradWArgs {
   float *dw, *db;  // db null: not written
 };
 cudaError_t linear_grad_weights(const LinearGradWArgs& args, cudaStream_t stream);
+
+/// Both gradients of one layer in one launch, and, if x is the result of a ReLU, the gradient before it: dz[n][i] =
+/// x[n][i] <= 0 ? 0 : dx[n][i], with the stride of dx. The same bits as by a launch each, and the sum of their bytes.
+struct LinearGradArgs {
+  LinearGradWArgs weights;
+  LinearGradXArgs input;  // of the same types, n, in and out
+  void* dz = nullptr;     // null: not written
+};
+cudaError_t linear_grad(const LinearGradArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

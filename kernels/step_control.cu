@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "element.h"
+#include "chunk_square_sum.h"
 #include "step_control.h"
 
 namespace ct::kernels {
@@ -50,18 +50,21 @@ __device__ void control(const StepControlArgs& args, double total) {
 }
 
 constexpr int kTile = 1024;
+constexpr size_t kTiles = 2 * kTile * sizeof(double);  // bytes of shared memory
 constexpr int kControlThreads = 2 * kWarp;
 
-/// One thread adds, for the order's sake, out of shared memory, which the other warp fills a tile ahead.
-__global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
-  wait_for_previous();
+/// One thread adds, for the order's sake, out of shared memory, which the other warps fill a tile ahead. All threads of
+/// the block call it. `sums` may be what other blocks of the same kernel have written, so no cache near this block may
+/// hold it: volatile.
+__device__ void decide(const StepControlArgs& args) {
+  const volatile double* sums = args.sums;
   auto* tiles = shared_memory<double>();
   const auto fill = [&](int64_t tile, int first_thread) {
     const int64_t begin = tile * kTile;
     const int64_t left = args.count - begin;
     for (int i = static_cast<int>(threadIdx.x) - first_thread; i >= 0 && i < kTile && i < left;
-         i += kControlThreads - first_thread)
-      tiles[tile % 2 * kTile + i] = args.sums[begin + i];
+         i += static_cast<int>(blockDim.x) - first_thread)
+      tiles[tile % 2 * kTile + i] = sums[begin + i];
   };
   fill(0, 0);
   __syncthreads();
@@ -69,22 +72,52 @@ __global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepContr
   for (int64_t tile = 0; tile * kTile < args.count; ++tile) {
     fill(tile + 1, kWarp);
     if (threadIdx.x == 0) {
-      const double* sums = tiles + tile % 2 * kTile;
+      const double* of_tile = tiles + tile % 2 * kTile;
       const int64_t left = args.count - tile * kTile;
       const int count = left < kTile ? static_cast<int>(left) : kTile;
 #pragma unroll 16
-      for (int i = 0; i < count; ++i) total += sums[i];
+      for (int i = 0; i < count; ++i) total += of_tile[i];
     }
     __syncthreads();
   }
   if (threadIdx.x == 0) control(args, total);
 }
 
+__global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
+  wait_for_previous();
+  decide(args);
+}
+
+/// The last block to have written its sum sees those of all: each counts itself after a fence.
+__global__ void __launch_bounds__(kSquareThreads) norm_and_control_kernel(NormAndControlArgs args) {
+  wait_for_previous();
+  sum_squares(args.squares, blockIdx.x);
+  auto* is_last = shared_memory<int>(kTiles);
+  if (threadIdx.x == 0) {
+    __threadfence();
+    *is_last = atomicAdd(args.ended, 1u) == gridDim.x - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  if (!*is_last) return;
+  decide(args.control);
+  if (threadIdx.x == 0) *args.ended = 0;
+}
+
 }  // namespace
 
 cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream) {
-  const Grid grid{.blocks = 1, .threads = kControlThreads, .shared_bytes = 2 * kTile * sizeof(double)};
+  const Grid grid{.blocks = 1, .threads = kControlThreads, .shared_bytes = kTiles};
   return launch_early(step_control_kernel, grid, stream, args);
+}
+
+cudaError_t norm_and_control(const NormAndControlArgs& args, cudaStream_t stream) {
+  if (args.squares.count == 0) return step_control(args.control, stream);
+  static_assert(kSquareShared <= kTiles);
+  const Grid grid{.blocks = static_cast<unsigned>(args.squares.count),
+                  .threads = kSquareThreads,
+                  .shared_bytes = kTiles + sizeof(int)};
+  return launch_early(norm_and_control_kernel, grid, stream, args);
 }
 
 }  // namespace ct::kernels

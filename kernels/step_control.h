@@ -2,8 +2,8 @@
 // and loss scale. The function returns only errors of the launch.
 #pragma once
 
+#include "grad_norm.h"
 #include "graph/loss_scale.h"
-#include "launch.h"
 #include "plan/step_scalars.h"
 
 namespace ct::kernels {
@@ -28,5 +28,13 @@ struct StepControlArgs {
   double predivided = 1;  // divisor already applied to the leaves of the sum
 };
 cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream);
+
+/// square_sums (grad_norm.h) and step_control of its sums in one launch, with the same bits: the last block decides.
+struct NormAndControlArgs {
+  SquareSumsArgs squares;
+  StepControlArgs control;
+  unsigned* ended;  // in device memory, 0: the blocks that have written their sums; 0 again after the launch
+};
+cudaError_t norm_and_control(const NormAndControlArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

@@ -42,6 +42,13 @@ class Kernel {
   virtual bool recordable() const { return true; }
 };
 
+/// One kernel for several operations that follow each other in a program.
+struct MergedKernel {
+  std::unique_ptr<Kernel> kernel;  // null: each operation needs a kernel of its own
+  size_t operations = 1;           // how many it computes
+  std::string name = {};           // "linear_grad"
+};
+
 /// A recorded sequence of launches, which the device repeats.
 class Replay {
  public:
@@ -128,6 +135,10 @@ class Backend {
   /// recording fails (`body` may throw), nothing was executed, and the same launches may still succeed one by one. Null
   /// if the device does not benefit from recording.
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
+  /// One kernel for the first operations of `ops`, which follow each other directly, if the device gains from that; the
+  /// same bits as by a kernel for each. All their operands must live as long as the kernel runs, because it reads and
+  /// writes them in any order, apart from what one of the operations reads of another's results.
+  virtual MergedKernel merge(std::span<const ComputeOp* const> /*ops*/, const std::vector<Value>&) { return {}; }
 };
 
 /// A rank's options for a CPU.

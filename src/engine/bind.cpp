@@ -14,10 +14,35 @@ namespace {
 
 using Kernels = std::vector<std::unique_ptr<Kernel>>;
 
-Kernels prepare(Backend& backend, const Program& steps, const std::vector<Value>& values) {
+/// The operations from steps[first] on that are computed directly after each other: nothing is communicated, and only
+/// the first may have to wait.
+std::vector<const ComputeOp*> uninterrupted(const Program& steps, size_t first) {
+  std::vector<const ComputeOp*> ops;
+  for (size_t i = first; i < steps.size(); ++i) {
+    const auto* op = std::get_if<ComputeOp>(&steps[i].op);
+    if (op == nullptr || (i > first && (steps[i].after >= 0 || steps[i].after_update >= 0))) break;
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+/// By step. Of operations that one kernel computes, the first has it. At one time, all their operands live together.
+Kernels prepare(Backend& backend, Program& steps, const std::vector<Value>& values) {
   Kernels kernels(steps.size());
-  for (size_t i = 0; i < steps.size(); ++i)
-    if (const auto* op = std::get_if<ComputeOp>(&steps[i].op)) kernels[i] = backend.prepare(*op, values);
+  for (size_t i = 0; i < steps.size();) {
+    const std::vector<const ComputeOp*> ops = uninterrupted(steps, i);
+    if (ops.empty()) {
+      ++i;
+      continue;
+    }
+    MergedKernel merged = backend.merge(ops, values);
+    kernels[i] = merged.kernel ? std::move(merged.kernel) : backend.prepare(*ops.front(), values);
+    for (size_t k = 1; k < merged.operations; ++k) {
+      steps[i + k].time = steps[i].time;
+      steps[i + k].merged = true;
+    }
+    i += merged.operations;
+  }
   return kernels;
 }
 
@@ -59,9 +84,10 @@ constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 }  // namespace
 
-MemoryPlan plan_program(Backend& backend, const LoweredProgram& program) {
-  return plan_with(program, prepare(backend, program.micro, program.values),
-                   prepare(backend, program.last, program.values));
+MemoryPlan plan_program(Backend& backend, LoweredProgram program) {
+  const Kernels micro = prepare(backend, program.micro, program.values),
+                last = prepare(backend, program.last, program.values);
+  return plan_with(program, micro, last);
 }
 
 BoundProgram::BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options)
@@ -75,7 +101,7 @@ BoundProgram::BoundProgram(Backend& backend, Communicator& comm, LoweredProgram 
       collective_(comm.size() > 1 && most_communications(program_) > 1),
       queue_(backend.is_host() && options.queue.overlap_comm.value_or(comm.overlaps()) && comm.size() > 1,
              most_communications(program_), [&backend] { backend.enter_thread(); }) {
-  const auto prepared = [&](const Program& steps) { return prepare(backend_, steps, program_.values); };
+  const auto prepared = [&](Program& steps) { return prepare(backend_, steps, program_.values); };
   kernels_refresh_ = prepared(program_.refresh);
   kernels_micro_ = prepared(program_.micro);
   kernels_last_ = prepared(program_.last);
@@ -205,7 +231,7 @@ void BoundProgram::run_watched(const PhaseProgram& program) {
         }
         backend_.wait();
       });
-      if (bound.step) watch_(*bound.step, seconds);
+      for (size_t i = 0; i < bound.steps.size(); ++i) watch_(bound.steps[i], i == 0 ? seconds : 0);
     }
   }
 }
@@ -343,11 +369,15 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
     segments.back().steps.push_back(std::move(bound));
   };
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].merged) continue;
+    size_t end = i + 1;
+    while (end < steps.size() && steps[end].merged) ++end;
+    const std::span<const Step> computed(&steps[i], end - i);
     Kernel* kernel = kernels[i].get();
     if (!phases.empty()) phase = phases[i];
     if (kernel == nullptr) {
       const auto& op = std::get<CommOp>(steps[i].op);
-      add({.launch = timed(bind_comm(op), op), .communication = true, .step = &steps[i]});
+      add({.launch = timed(bind_comm(op), op), .communication = true, .steps = computed});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -358,7 +388,7 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
          .recordable = kernel->recordable(),
          .after = steps[i].after,
          .after_update = steps[i].after_update,
-         .step = &steps[i]});
+         .steps = computed});
   }
   return program;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@
 namespace ct {
 
 /// The memory plan of a program on a backend, without binding it.
-MemoryPlan plan_program(Backend& backend, const LoweredProgram& program);
+MemoryPlan plan_program(Backend& backend, LoweredProgram program);
 
 /// A finished collective: its content ("gradients", "parameters", "norms"), the bytes of its message (plan/traffic.h),
 /// and the time that this rank spent in it, including waiting for other ranks.
@@ -78,8 +79,9 @@ class BoundProgram {
   /// With BindOptions::time_phases: the times of run_micro(), run_last() and run_update() since the last call.
   PhaseSeconds take_phases();
 
-  /// Sets an observer, which is called after each step of lowered(); null: none. With an observer, steps run one after
-  /// another and communication runs in line. All ranks must set one at the same time, or none. The bits are the same.
+  /// Sets an observer, which is called after each step of lowered(); null: none. Of steps that one kernel computes, the
+  /// first has all the time. With an observer, steps run one after another and communication runs in line. All ranks
+  /// must set one at the same time, or none. The bits are the same.
   using Watch = std::function<void(const Step& step, double seconds)>;
   void watch(Watch watch);
 
@@ -98,7 +100,7 @@ class BoundProgram {
     bool communication = false;
     bool recordable = true;  // computation
     int after = -1, after_update = -1;
-    const Step* step = nullptr;  // null: a transfer
+    std::span<const Step> steps = {};  // one, several by one kernel, or none: a transfer
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
   /// Steps that are recorded together, if the device can replay them, and timed together, if phases are timed.

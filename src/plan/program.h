@@ -20,6 +20,7 @@ struct Step {
   int after = -1;  // computation: waits for this program's communications up to this number; -1: for none
   bool is_recompute =
       false;              // computation: recomputes values of an earlier step that were not kept, with the same bits
+  bool merged = false;    // computation: by the kernel of the step before, at its time (engine/bind.cpp sets this)
   int after_update = -1;  // in micro and last: like `after`, for communications of the preceding update
 };
 using Program = std::vector<Step>;

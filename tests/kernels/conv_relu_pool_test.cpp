@@ -43,23 +43,30 @@ struct Backward {
       : c(c), x(image), w(weights), dy(gradient), argmax(std::vector<float>(argmax.begin(), argmax.end())) {}
   void grad_weights(Buffer<float>& dw, Buffer<float>& db) {
     Buffer<float> workspace(conv_relu_pool_grad_weights_workspace(c.shape()) / sizeof(float));  // of NaN
-    const ConvReluPoolGradWArgs args{.shape = c.shape(),
-                                     .x = x.data(),
-                                     .dy = dy.data(),
-                                     .argmax = argmax.data(),
-                                     .dw = dw.data(),
-                                     .db = db.data(),
-                                     .workspace = workspace.data()};
-    ASSERT_EQ(conv_relu_pool_grad_weights(args, nullptr), cudaSuccess);
+    ASSERT_EQ(conv_relu_pool_grad_weights(of_weights(dw, db, workspace.data()), nullptr), cudaSuccess);
   }
-  void grad_input(Buffer<float>& dx) {
-    const ConvReluPoolGradXArgs args{
-        .shape = c.shape(), .w = w.data(), .dy = dy.data(), .argmax = argmax.data(), .dx = dx.data()};
-    ASSERT_EQ(conv_relu_pool_grad_input(args, nullptr), cudaSuccess);
+  void grad_input(Buffer<float>& dx) { ASSERT_EQ(conv_relu_pool_grad_input(of_input(dx), nullptr), cudaSuccess); }
+  /// Both by one launch.
+  cudaError_t grad(Buffer<float>& dw, Buffer<float>& db, Buffer<float>& dx) {
+    return conv_relu_pool_grad({.weights = of_weights(dw, db, nullptr), .input = of_input(dx)}, nullptr);
   }
   Case c;
   Buffer<float> x, w, dy;
   Buffer<uint8_t> argmax;
+
+ private:
+  ConvReluPoolGradWArgs of_weights(Buffer<float>& dw, Buffer<float>& db, float* workspace) {
+    return {.shape = c.shape(),
+            .x = x.data(),
+            .dy = dy.data(),
+            .argmax = argmax.data(),
+            .dw = dw.data(),
+            .db = db.data(),
+            .workspace = workspace};
+  }
+  ConvReluPoolGradXArgs of_input(Buffer<float>& dx) {
+    return {.shape = c.shape(), .w = w.data(), .dy = dy.data(), .argmax = argmax.data(), .dx = dx.data()};
+  }
 };
 
 /// A place for every output, a quarter of them cut by ReLU, some with a value that nobody should take for a place.
@@ -195,6 +202,24 @@ TEST(ConvReluPoolGradients, OfInputIsTheSameForOneImageAndForMany) {
       .grad_input(dx_one);
   const std::vector<float> all = dx.values();
   expect_same(dx_one.values(), {all.end() - static_cast<int64_t>(one.image()), all.end()});
+}
+
+// Blocks of both have one size, whichever gradient needs the larger ones; no image, and no window, included.
+TEST(ConvReluPoolGradients, HaveTheSameBitsByOneLaunch) {
+  for (const Case& c : {Case{4, 6, 14, 14, 16, 5}, Case{2, 2, 6, 6, 2, 3}, Case{1, 10, 8, 8, 70, 3},
+                        Case{3, 60, 5, 4, 1, 2}, Case{0, 3, 8, 8, 4, 3}, Case{2, 2, 5, 5, 3, 5}}) {
+    SCOPED_TRACE(c.in);
+    Backward backward(c, numbers(c.image(), 1), numbers(c.weights(), 2), numbers(c.pooled(), 3),
+                      some_argmax(c.pooled()));
+    Buffer<float> dw(c.weights()), db(static_cast<size_t>(c.out)), dx(c.image());
+    Buffer<float> dw2(dw.size()), db2(db.size()), dx2(dx.size());
+    backward.grad_weights(dw, db);
+    backward.grad_input(dx);
+    ASSERT_EQ(backward.grad(dw2, db2, dx2), cudaSuccess);
+    EXPECT_EQ(dw2.bytes(), dw.bytes());
+    EXPECT_EQ(db2.bytes(), db.bytes());
+    EXPECT_EQ(dx2.bytes(), dx.bytes());
+  }
 }
 
 TEST(ConvReluPoolGradients, FewImagesNeedNoWorkspace) {

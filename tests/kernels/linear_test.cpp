@@ -115,6 +115,14 @@ struct Layer {
       });
     });
   }
+  /// Where x is the result of a ReLU.
+  Matrix dz() const {
+    Matrix dz = dx();
+    for (int64_t n = 0; n < c.n; ++n)
+      for (int64_t i = 0; i < c.in; ++i)
+        if (at(x, n, c.x_stride, i) <= 0) dz[static_cast<size_t>(n * c.w_stride + i)] = 0;
+    return dz;
+  }
   Matrix dw() const {
     return padded<float>(c.out, c.in, c.x_stride, [&](int64_t o, int64_t i) {
       return sum_by_terms(
@@ -157,36 +165,47 @@ TYPED_TEST(Linear, SumsInThePromisedOrder) {
                 cudaSuccess);
       expect_same(y.values(), layer.y(relu));
     }
-    ASSERT_EQ(linear_grad_input({.type = L::kType,
-                                 .y_type = L::kOfY,
-                                 .n = c.n,
-                                 .in = c.in,
-                                 .out = c.out,
-                                 .w_stride = c.w_stride,
-                                 .dy_stride = c.y_stride,
-                                 .dx_stride = c.w_stride,
-                                 .w = w.data(),
-                                 .dy = dy.data(),
-                                 .dx = dx.data()},
-                                nullptr),
-              cudaSuccess);
+    const LinearGradXArgs of_x{.type = L::kType,
+                               .y_type = L::kOfY,
+                               .n = c.n,
+                               .in = c.in,
+                               .out = c.out,
+                               .w_stride = c.w_stride,
+                               .dy_stride = c.y_stride,
+                               .dx_stride = c.w_stride,
+                               .w = w.data(),
+                               .dy = dy.data(),
+                               .dx = dx.data()};
+    ASSERT_EQ(linear_grad_input(of_x, nullptr), cudaSuccess);
     expect_same(dx.values(), layer.dx());
-    ASSERT_EQ(linear_grad_weights({.type = L::kType,
-                                   .y_type = L::kOfY,
-                                   .n = c.n,
-                                   .in = c.in,
-                                   .out = c.out,
-                                   .x_stride = c.x_stride,
-                                   .dy_stride = c.y_stride,
-                                   .dw_stride = c.x_stride,
-                                   .x = x.data(),
-                                   .dy = dy.data(),
-                                   .dw = dw.data(),
-                                   .db = db.data()},
-                                  nullptr),
-              cudaSuccess);
+    const LinearGradWArgs of_w{.type = L::kType,
+                               .y_type = L::kOfY,
+                               .n = c.n,
+                               .in = c.in,
+                               .out = c.out,
+                               .x_stride = c.x_stride,
+                               .dy_stride = c.y_stride,
+                               .dw_stride = c.x_stride,
+                               .x = x.data(),
+                               .dy = dy.data(),
+                               .dw = dw.data(),
+                               .db = db.data()};
+    ASSERT_EQ(linear_grad_weights(of_w, nullptr), cudaSuccess);
     expect_same(dw.values(), layer.dw());
     expect_same(db.values(), layer.db());
+    for (const bool relu : {false, true}) {  // by one launch
+      Buffer<typename L::T> dx2(dx.size(), c.shift), dz(dx.size(), c.shift);
+      Buffer<float> dw2(dw.size(), c.shift), db2(db.size(), c.shift);
+      LinearGradArgs both{.weights = of_w, .input = of_x, .dz = relu ? dz.data() : nullptr};
+      both.input.dx = dx2.data();
+      both.weights.dw = dw2.data();
+      both.weights.db = db2.data();
+      ASSERT_EQ(linear_grad(both, nullptr), cudaSuccess);
+      expect_same(dx2.values(), layer.dx());
+      expect_same(dw2.values(), layer.dw());
+      expect_same(db2.values(), layer.db());
+      if (relu) expect_same(dz.values(), layer.dz());
+    }
   }
 }
 

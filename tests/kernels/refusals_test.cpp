@@ -121,6 +121,11 @@ TEST(Refused, ConvReluPool) {
   const ConvReluPoolShape many_blocks{1 << 28, 1 << 20, 4, 4, 1 << 20, 3, /*planar=*/false, Type::f32};
   EXPECT_EQ(conv_relu_pool({.shape = many_blocks}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(conv_relu_pool_grad_input({.shape = many_blocks}, nullptr), cudaErrorInvalidValue);
+  const ConvReluPoolShape few{0, 1, 4, 4, 1, 3, /*planar=*/false, Type::f32};
+  expect_refused(
+      conv_relu_pool_grad, ConvReluPoolGradArgs{.weights = {.shape = few}, .input = {.shape = few}},
+      [](auto& a) { a.weights.shape.n = a.input.shape.n = -1; }, [](auto& a) { a.input.shape.width = 5; },
+      [](auto& a) { a.weights.shape.n = a.input.shape.n = 1 << 20; });  // which takes a workspace
 }
 
 TEST(Refused, Copy) {
@@ -223,6 +228,12 @@ TEST(Refused, Linear) {
   check(linear, X{}, &X::x_stride, &X::w_stride, &X::y_stride);
   check(linear_grad_input, Y{}, &Y::w_stride, &Y::dy_stride, &Y::dx_stride);
   check(linear_grad_weights, W{}, &W::x_stride, &W::dy_stride, &W::dw_stride);
+  const W w{Type::f32, Type::f32, 0, 1, 1, 1, 1, 1};
+  const Y y{Type::f32, Type::f32, 0, 1, 1, 1, 1, 1};
+  expect_refused(
+      linear_grad, LinearGradArgs{.weights = w, .input = y}, [](auto& a) { a.weights.dw_stride = 0; },
+      [](auto& a) { a.input.dx_stride = 0; }, [](auto& a) { a.input.type = Type::bf16; },
+      [](auto& a) { a.weights.out = 2; });
 }
 
 TEST(Refused, Optimizer) {

@@ -29,30 +29,20 @@ Shares shares(const OpTime& op, const DevicePeaks& peaks) {
           peaks.bytes > 0 ? op.cost.bytes / op.seconds / peaks.bytes : 0};
 }
 
-}  // namespace
-
-std::string result_of(const Op& op, const std::vector<Value>& values) {
-  const Ids written = writes(op);
-  if (written.size() == 0) return "";
-  const Value& value = values[static_cast<size_t>(*written.begin())];
-  return str(value.name, " ", to_string(value.shape));
-}
-
-double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
-                      const OpTimingOptions& options) {
+/// Seconds of one launch.
+double time_kernel(Backend& backend, Kernel& kernel, const Resolve& operands, const OpTimingOptions& options) {
   constexpr int kMostLaunches = 100;
-  const auto kernel = backend.prepare(op, values);
-  const Memory workspace = backend.allocate(kernel->workspace_bytes());
-  kernel->bind(operands, workspace.data());
-  kernel->launch();  // loads what is loaded on first use
-  const double once = seconds_on(backend, [&] { kernel->launch(); });
+  const Memory workspace = backend.allocate(kernel.workspace_bytes());
+  kernel.bind(operands, workspace.data());
+  kernel.launch();  // loads what is loaded on first use
+  const double once = seconds_on(backend, [&] { kernel.launch(); });
   const int launches = static_cast<int>(std::clamp(options.window / once, 1.0, double{kMostLaunches}));
   const auto row = [&] {
-    for (int i = 0; i < launches; ++i) kernel->launch();
+    for (int i = 0; i < launches; ++i) kernel.launch();
   };
   std::unique_ptr<Replay> replay;
   try {
-    if (options.record && kernel->recordable()) replay = backend.record(row);
+    if (options.record && kernel.recordable()) replay = backend.record(row);
   } catch (const Error& e) {  // it is timed as it runs then: launch by launch
     if (e.code() == ExitCode::peer) throw;
     backend.wait();  // throws where the device has failed for good
@@ -64,20 +54,49 @@ double time_operation(Backend& backend, const ComputeOp& op, const std::vector<V
   return times[static_cast<size_t>(options.windows / 2)];
 }
 
+/// steps[first], and those that the same kernel computes; none if it communicates.
+std::vector<const ComputeOp*> operations_at(const Program& steps, size_t first) {
+  std::vector<const ComputeOp*> ops;
+  for (size_t i = first; i < steps.size() && (i == first || steps[i].merged); ++i)
+    if (const auto* op = std::get_if<ComputeOp>(&steps[i].op)) ops.push_back(op);
+  return ops;
+}
+
+}  // namespace
+
+std::string result_of(const Op& op, const std::vector<Value>& values) {
+  const Ids written = writes(op);
+  if (written.size() == 0) return "";
+  const Value& value = values[static_cast<size_t>(*written.begin())];
+  return str(value.name, " ", to_string(value.shape));
+}
+
+double time_operation(Backend& backend, const ComputeOp& op, const std::vector<Value>& values, const Resolve& operands,
+                      const OpTimingOptions& options) {
+  return time_kernel(backend, *backend.prepare(op, values), operands, options);
+}
+
 OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingOptions& options) {
   const LoweredProgram& program = engine.lowered();
   const Program& micro = program.last.empty() ? program.micro : program.last;
+  const Resolve operands = [&](ValueId id) { return engine.bound().tensor(id); };
   OpTimes times{.ops = {}, .step = 0};
   for (const auto& [steps, runs] : {std::pair(&micro, program.distribution.accumulation), {&program.update, 1}})
-    for (const Step& step : *steps) {
-      const auto* op = std::get_if<ComputeOp>(&step.op);
-      if (op == nullptr) continue;
-      if (options.progress) options.progress(str("timing operation ", times.ops.size() + 1, ": ", name_of(step.op)));
+    for (size_t i = 0; i < steps->size(); ++i) {
+      const std::vector<const ComputeOp*> ops = operations_at(*steps, i);
+      if (ops.empty() || (*steps)[i].merged) continue;
+      MergedKernel merged{.kernel = nullptr, .name = std::string(name_of(*ops.front()))};
+      if (ops.size() > 1) merged = backend.merge(ops, program.values);
+      if (!merged.kernel) merged.kernel = backend.prepare(*ops.front(), program.values);
+      if (options.progress) options.progress(str("timing operation ", times.ops.size() + 1, ": ", merged.name));
       engine.restore({});  // each launch of the step's control takes a row of the schedule
-      const double seconds = time_operation(
-          backend, *op, program.values, [&](ValueId id) { return engine.bound().tensor(id); }, options);
-      times.ops.push_back({std::string(name_of(step.op)), seconds, cost_of(step.op, program.values),
-                           result_of(step.op, program.values)});
+      const double seconds = time_kernel(backend, *merged.kernel, operands, options);
+      Cost cost;
+      for (const ComputeOp* op : ops) {
+        const Cost more = cost_of(*op, program.values);
+        cost = {cost.flops + more.flops, cost.bytes + more.bytes};
+      }
+      times.ops.push_back({merged.name, seconds, cost, result_of(*ops.front(), program.values)});
       times.step += runs * seconds;
     }
   return times;

@@ -12,11 +12,12 @@
 
 namespace ct {
 
+/// An operation, or several that one kernel computes.
 struct OpTime {
   std::string name;
   double seconds;  // of one launch, in a sequence of launches
   Cost cost;
-  std::string result;  // its result: "layer1.0.conv1.out [64,64,32,32]"
+  std::string result;  // its first result: "layer1.0.conv1.out [64,64,32,32]"
 };
 
 /// The name and shape of an operation's first result.

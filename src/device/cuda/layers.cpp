@@ -147,6 +147,17 @@ std::unique_ptr<Kernel> prepare(const ConvReluPoolGradX& op, const Context& in) 
                     {.shape = pool_shape(in, op.dx, op.dy, op.kernel, /*planar=*/false)});
 }
 
+std::unique_ptr<Kernel> prepare_both(const ConvReluPoolGradW& w, const ConvReluPoolGradX& x, const Context& in) {
+  const k::ConvReluPoolShape s = pool_shape(in, w.x, w.dy, w.kernel, w.planar);
+  const bool one_layer = in.shape(w.x) == in.shape(x.dx) && w.kernel == x.kernel;
+  if (!one_layer || k::conv_relu_pool_grad_weights_workspace(s) > 0) return nullptr;
+  return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
+    const k::ConvReluPoolGradArgs a{.weights = at.put(w, k::ConvReluPoolGradWArgs{.shape = s}),
+                                    .input = at.put(x, k::ConvReluPoolGradXArgs{.shape = s})};
+    return [=] { CT_CUDA(k::conv_relu_pool_grad(a, stream)); };
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const Conv2d& op, const Context& in) {
   const Shape& y = in.shape(op.y);
   const std::shared_ptr<Convolution> conv =
@@ -435,18 +446,34 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   });
 }
 
+namespace {
+
+k::LinearGradXArgs grad_x_args(const LinearShape& s) {
+  return {.type = type_of(s.dtype),
+          .y_type = type_of(s.y_dtype),
+          .n = s.rows,
+          .in = s.in,
+          .out = s.out,
+          .w_stride = round_up(s.in, kRowPad),
+          .dy_stride = round_up(s.out, kRowPad),
+          .dx_stride = round_up(s.in, kRowPad)};
+}
+k::LinearGradWArgs grad_w_args(const LinearShape& s) {
+  return {.type = type_of(s.dtype),
+          .y_type = type_of(s.y_dtype),
+          .n = s.rows,
+          .in = s.in,
+          .out = s.out,
+          .x_stride = round_up(s.in, kRowPad),
+          .dy_stride = round_up(s.out, kRowPad),
+          .dw_stride = round_up(s.in, kRowPad)};
+}
+
+}  // namespace
+
 std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.dx, op.dy);
-  if (own(s))
-    return one_launch(in, k::linear_grad_input, op,
-                      {.type = type_of(s.dtype),
-                       .y_type = type_of(s.y_dtype),
-                       .n = s.rows,
-                       .in = s.in,
-                       .out = s.out,
-                       .w_stride = round_up(s.in, kRowPad),
-                       .dy_stride = round_up(s.out, kRowPad),
-                       .dx_stride = round_up(s.in, kRowPad)});
+  if (own(s)) return one_launch(in, k::linear_grad_input, op, grad_x_args(s));
   return by_library(in, LinearPass::grad_input, s, {op.dx, s.dtype, s.rows, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.dx), .w = at.at(op.w), .y = at.at(op.dy), .b = nullptr};
   });
@@ -454,18 +481,19 @@ std::unique_ptr<Kernel> prepare(const LinearGradX& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const LinearGradW& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.dy, /*relu=*/false, op.db != kNone);
-  if (own(s))
-    return one_launch(in, k::linear_grad_weights, op,
-                      {.type = type_of(s.dtype),
-                       .y_type = type_of(s.y_dtype),
-                       .n = s.rows,
-                       .in = s.in,
-                       .out = s.out,
-                       .x_stride = round_up(s.in, kRowPad),
-                       .dy_stride = round_up(s.out, kRowPad),
-                       .dw_stride = round_up(s.in, kRowPad)});
+  if (own(s)) return one_launch(in, k::linear_grad_weights, op, grad_w_args(s));
   return by_library(in, LinearPass::grad_weights, s, {op.dw, DType::f32, s.out, s.in}, [op](const Operands& at) {
     return LinearOperands{.x = at.at(op.x), .w = at.at(op.dw), .y = at.at(op.dy), .b = at.f32(op.db)};
+  });
+}
+
+std::unique_ptr<Kernel> prepare_both(const LinearGradW& w, const LinearGradX& x, ValueId dz, const Context& in) {
+  const LinearShape s = linear_shape(in, w.x, w.dy);
+  if (!own(s) || in.shape(w.x) != in.shape(x.dx)) return nullptr;
+  return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
+    const k::LinearGradArgs a{
+        .weights = at.put(w, grad_w_args(s)), .input = at.put(x, grad_x_args(s)), .dz = at.at(dz)};
+    return [=] { CT_CUDA(k::linear_grad(a, stream)); };
   });
 }
 

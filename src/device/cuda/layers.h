@@ -1,6 +1,6 @@
 // A GPU's prepared operations, one function an operation kind: layers.cpp, and by family attention.cpp,
 // sequence_pool.cpp, dropout.cpp, experts.cpp, fff.cpp, optimizer.cpp, trust.cpp, muon.cpp, grad_norm.cpp,
-// step_control.cpp, tree_sum.cpp.
+// tree_sum.cpp.
 #pragma once
 
 #include <concepts>
@@ -40,5 +40,11 @@ template <class Rule>
 std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
   return prepare_update(op, op.rule, in);
 }
+
+// Two operations by one kernel (merge.cpp); null: they take a kernel each.
+std::unique_ptr<Kernel> prepare_both(const ConvReluPoolGradW& w, const ConvReluPoolGradX& x, const Context& in);
+/// dz: the gradient before the ReLU whose result is w.x, or kNone.
+std::unique_ptr<Kernel> prepare_both(const LinearGradW& w, const LinearGradX& x, ValueId dz, const Context& in);
+std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in);
 
 }  // namespace ct::cuda

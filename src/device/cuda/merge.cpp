@@ -1,0 +1,45 @@
+// Operations that one kernel computes. Small kernels take about the same time whatever they do, so one of twice the
+// size saves the other's time: the two gradients of a small layer, of which neither needs the other, and the gradient's
+// norm with the decisions that follow from it.
+#include "device/cuda/layers.h"
+
+namespace ct::cuda {
+namespace {
+
+/// The first two operations, if they are of these kinds; else null.
+template <class A, class B>
+std::pair<const A*, const B*> first_two(std::span<const ComputeOp* const> ops) {
+  if (ops.size() < 2) return {};
+  const A* a = std::get_if<A>(ops[0]);
+  const B* b = std::get_if<B>(ops[1]);
+  return a && b ? std::pair(a, b) : std::pair<const A*, const B*>();
+}
+
+/// Is it the gradient of the ReLU between the layer of these gradients and the one before?
+bool is_relu_before(const ActivationGrad& op, const LinearGradW& w, const LinearGradX& x) {
+  return op.activation == Activation::relu && op.x == w.x && op.dy == x.dx;
+}
+
+}  // namespace
+
+MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std::vector<Value>& values) {
+  const auto merged = [&](const std::string& name, size_t operations, const auto&... prepared) {
+    const ValueId result = writes(*ops.front()).front();
+    const Context in(*this, values, str(name, " ", values[static_cast<size_t>(result)].name));
+    std::unique_ptr<Kernel> kernel = prepare_both(prepared..., in);
+    return kernel ? MergedKernel{std::move(kernel), operations, name} : MergedKernel{};
+  };
+  if (const auto [w, x] = first_two<ConvReluPoolGradW, ConvReluPoolGradX>(ops); w && w->dy == x->dy)
+    return merged("conv_relu_pool_grad", 2, *w, *x);
+  if (const auto [w, x] = first_two<LinearGradW, LinearGradX>(ops); w && w->dy == x->dy) {
+    const auto* relu = ops.size() > 2 ? std::get_if<ActivationGrad>(ops[2]) : nullptr;
+    if (relu && is_relu_before(*relu, *w, *x)) return merged("linear_relu_grad", 3, *w, *x, relu->dx);
+    return merged("linear_grad", 2, *w, *x, kNone);
+  }
+  if (const auto [squares, control] = first_two<SquareSums, StepControl>(ops);
+      squares && squares->sums == control->sums && !Offload::wants(*ops[0], values) && !Offload::wants(*ops[1], values))
+    return merged("norm_and_control", 2, *squares, *control);
+  return {};
+}
+
+}  // namespace ct::cuda

@@ -1,0 +1,162 @@
+// Operations that one kernel computes: fewer launches, the same bits as by a kernel for each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "comm/host/threads.h"
+#include "device/cuda.h"
+#include "engine/engine.h"
+#include "plan/lower.h"
+
+namespace ct {
+namespace {
+
+constexpr int64_t kBatch = 3, kSide = 14;
+
+/// The tutorial's network, in small.
+ValueId net(Graph& g, ValueId images, int classes) {
+  const ValueId h = g.conv_relu_pool(g.conv_relu_pool(images, "conv1", 3, 3), "conv2", 5, 3);
+  const ValueId hidden = g.linear(g.flatten(h), "fc1", 20, {.activation = Activation::relu});
+  return g.linear(g.linear(hidden, "fc2", 12, {.activation = Activation::relu}), "fc3", classes);
+}
+
+/// A GPU that merges nothing.
+class OneByOne final : public Backend {
+ public:
+  std::string description() const override { return cuda_->description(); }
+  std::string problem_with(DType type) const override { return cuda_->problem_with(type); }
+  void enter_thread() override { cuda_->enter_thread(); }
+  Memory allocate(size_t bytes) override { return cuda_->allocate(bytes); }
+  bool is_host() const override { return false; }
+  Memory allocate_host(size_t bytes) override { return cuda_->allocate_host(bytes); }
+  Memory pin(std::span<std::byte> memory) override { return cuda_->pin(memory); }
+  void copy(void* to, const void* from, size_t bytes) override { cuda_->copy(to, from, bytes); }
+  std::function<void()> ring_copy(const RingCopy& copy) override { return cuda_->ring_copy(copy); }
+  void clear(void* at, size_t bytes) override { cuda_->clear(at, bytes); }
+  void wait() override { cuda_->wait(); }
+  std::unique_ptr<Event> make_event() override { return cuda_->make_event(); }
+  std::unique_ptr<Instant> make_instant() override { return cuda_->make_instant(); }
+  std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override {
+    return cuda_->prepare(op, values);
+  }
+  std::unique_ptr<Replay> record(const std::function<void()>& body) override { return cuda_->record(body); }
+
+ private:
+  std::unique_ptr<Backend> cuda_ = make_cuda_backend({});
+};
+
+int launches = 0;
+on_host::LaunchHook launch_kernel = nullptr;
+cudaError_t count_and_launch(cudaStream_t stream, cudaError_t configuration, on_host::KernelLaunch kernel) {
+  ++launches;
+  return launch_kernel(stream, configuration, std::move(kernel));
+}
+
+struct Result {
+  std::vector<float> weights;
+  std::vector<double> losses;
+  int launches_a_step;
+};
+
+/// Three steps from the same weights.
+Result train(Backend& backend, DType compute, int accumulation, bool record) {
+  backend.enter_thread();
+  const auto comm = make_solo();
+  const Graph graph = build_graph(net, {.batch = kBatch,
+                                        .height = kSide,
+                                        .width = kSide,
+                                        .classes = 5,
+                                        .scale = {0.01f, 0.01f, 0.01f},
+                                        .shift = {-1, -1, -1},
+                                        .compute = compute});
+  Engine engine(backend, *comm,
+                lower_training(graph, {.optimizer = optim::Sgd{}, .clip = 1}, {.accumulation = accumulation}),
+                [](int64_t) { return ScheduleRow{.lr = 0.1}; }, {.record = record});
+  Random random(1, Purpose::init);
+  const StateBuffer weights = engine.state().front();
+  for (const Range& range : weights.ranges())
+    for (float& w : weights(range)) w = static_cast<float>(random.uniform() - 0.5);
+  engine.state_written();
+  Result result;
+  launch_kernel = std::exchange(on_host::launch_hook, count_and_launch);
+  for (int64_t step = 0; step < 3; ++step) {
+    launches = 0;
+    for (int64_t k = 0; k < accumulation; ++k) {
+      const Inputs in = engine.inputs();
+      for (uint8_t& pixel : in.images) pixel = static_cast<uint8_t>(255 * random.uniform());
+      std::ranges::fill(in.draws, Draw{});
+      std::ranges::fill(in.labels, static_cast<int32_t>(step));
+      engine.micro_step();
+    }
+    engine.update();
+    if (step == 0) result.launches_a_step = launches;
+  }
+  result.losses = engine.drain_losses();
+  on_host::launch_hook = launch_kernel;
+  const StateBuffer trained = engine.state().front();
+  for (const Range& range : trained.ranges()) {
+    const auto part = trained(range);
+    result.weights.insert(result.weights.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+/// Three linear layers, two of them behind a ReLU, and one convolution behind another.
+TEST(Merge, TakesFewerLaunchesToTheSameBits) {
+  constexpr int kSavedByMicroStep = 3 + 2 + 1;
+  for (const DType compute : {DType::f32, DType::bf16})
+    for (const int accumulation : {1, 2}) {
+      SCOPED_TRACE(testing::Message() << name_of(compute) << ", " << accumulation << " micro-steps");
+      OneByOne apart;
+      const Result expected = train(apart, compute, accumulation, /*record=*/false);
+      for (const bool record : {false, true}) {
+        const Result merged = train(*make_cuda_backend({}), compute, accumulation, record);
+        EXPECT_EQ(merged.weights, expected.weights);
+        EXPECT_EQ(merged.losses, expected.losses);
+        EXPECT_EQ(merged.launches_a_step, expected.launches_a_step - kSavedByMicroStep * accumulation);
+      }
+    }
+}
+
+/// What `writer` writes lies nowhere in what `reader` reads, unless it is meant for it.
+void expect_apart(const BoundProgram& bound, const Op& writer, const Op& reader) {
+  const LoweredProgram& program = bound.lowered();
+  for (const ValueId written : writes(writer))
+    for (const ValueId read : reads(reader)) {
+      const std::byte *a = bound.tensor(written).data, *b = bound.tensor(read).data;
+      EXPECT_TRUE(written == read || a + stored_bytes(program[written]) <= b || b + stored_bytes(program[read]) <= a)
+          << program[written].name << " lies in " << program[read].name;
+    }
+}
+
+/// A merged kernel writes results while it reads all operands, so none may lie where another does.
+TEST(Merge, OperandsLiveTogether) {
+  const auto backend = make_cuda_backend({});
+  backend->enter_thread();
+  const auto comm = make_solo();
+  const Graph graph = build_graph(net, {.batch = kBatch,
+                                        .height = kSide,
+                                        .width = kSide,
+                                        .classes = 5,
+                                        .scale = {0.01f, 0.01f, 0.01f},
+                                        .shift = {0, 0, 0}});
+  const BoundProgram bound(*backend, *comm, lower_training(graph, {.optimizer = optim::Sgd{}}, {}));
+  const LoweredProgram& program = bound.lowered();
+  int merged = 0;
+  for (size_t i = 0; i < program.last.size(); ++i) {
+    if (!program.last[i].merged) continue;
+    ++merged;
+    size_t first = i;
+    while (program.last[first].merged) --first;
+    EXPECT_EQ(program.last[i].time, program.last[first].time);
+    for (size_t k = first; k < i; ++k) {
+      expect_apart(bound, program.last[i].op, program.last[k].op);
+      expect_apart(bound, program.last[k].op, program.last[i].op);
+    }
+  }
+  EXPECT_EQ(merged, 3 + 2 + 1);
+}
+
+}  // namespace
+}  // namespace ct
