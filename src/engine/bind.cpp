@@ -84,10 +84,11 @@ constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 }  // namespace
 
-MemoryPlan plan_program(Backend& backend, LoweredProgram program) {
-  const Kernels micro = prepare(backend, program.micro, program.values),
-                last = prepare(backend, program.last, program.values);
-  return plan_with(program, micro, last);
+MemoryPlan plan_program(Backend& backend, const LoweredProgram& program) {
+  LoweredProgram merged = program;
+  const Kernels micro = prepare(backend, merged.micro, merged.values),
+                last = prepare(backend, merged.last, merged.values);
+  return plan_with(merged, micro, last);
 }
 
 BoundProgram::BoundProgram(Backend& backend, Communicator& comm, LoweredProgram program, const BindOptions& options)
@@ -231,7 +232,9 @@ void BoundProgram::run_watched(const PhaseProgram& program) {
         }
         backend_.wait();
       });
-      for (size_t i = 0; i < bound.steps.size(); ++i) watch_(bound.steps[i], i == 0 ? seconds : 0);
+      if (bound.step == nullptr) continue;
+      watch_(*bound.step, seconds);
+      for (int i = 1; i <= bound.merged; ++i) watch_(bound.step[i], 0);
     }
   }
 }
@@ -369,15 +372,15 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
     segments.back().steps.push_back(std::move(bound));
   };
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].merged) continue;
-    size_t end = i + 1;
-    while (end < steps.size() && steps[end].merged) ++end;
-    const std::span<const Step> computed(&steps[i], end - i);
+    if (steps[i].merged) {
+      ++segments.back().steps.back().merged;
+      continue;
+    }
     Kernel* kernel = kernels[i].get();
     if (!phases.empty()) phase = phases[i];
     if (kernel == nullptr) {
       const auto& op = std::get<CommOp>(steps[i].op);
-      add({.launch = timed(bind_comm(op), op), .communication = true, .steps = computed});
+      add({.launch = timed(bind_comm(op), op), .communication = true, .step = &steps[i]});
       continue;
     }
     std::byte* workspace = nullptr;
@@ -388,7 +391,7 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
          .recordable = kernel->recordable(),
          .after = steps[i].after,
          .after_update = steps[i].after_update,
-         .steps = computed});
+         .step = &steps[i]});
   }
   return program;
 }

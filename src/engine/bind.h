@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +18,7 @@
 namespace ct {
 
 /// The memory plan of a program on a backend, without binding it.
-MemoryPlan plan_program(Backend& backend, LoweredProgram program);
+MemoryPlan plan_program(Backend& backend, const LoweredProgram& program);
 
 /// A finished collective: its content ("gradients", "parameters", "norms"), the bytes of its message (plan/traffic.h),
 /// and the time that this rank spent in it, including waiting for other ranks.
@@ -100,7 +99,8 @@ class BoundProgram {
     bool communication = false;
     bool recordable = true;  // computation
     int after = -1, after_update = -1;
-    std::span<const Step> steps = {};  // one, several by one kernel, or none: a transfer
+    int merged = 0;              // steps behind `step` that the same kernel computes
+    const Step* step = nullptr;  // null: a transfer
   };
   using Moved = std::array<Traffic, 2>;  // training, norms
   /// Steps that are recorded together, if the device can replay them, and timed together, if phases are timed.

@@ -32,6 +32,9 @@ void Bench::convolutions(const ConvReluPoolShape& shape) {
         [=](cudaStream_t s) { return conv_relu_pool_grad_weights(of_weights, s); });
   if (!shape.planar)
     small("conv_relu_pool_grad_x", name, text, [=](cudaStream_t s) { return conv_relu_pool_grad_input(of_input, s); });
+  if (!shape.planar && conv_relu_pool_grad_weights_workspace(shape) == 0)
+    small("conv_relu_pool_grad", name, text,
+          [=](cudaStream_t s) { return conv_relu_pool_grad({.weights = of_weights, .input = of_input}, s); });
 }
 
 void Bench::layer(int64_t n, int64_t in, int64_t out) {
@@ -77,6 +80,8 @@ void Bench::layer(int64_t n, int64_t in, int64_t out) {
   small("linear", "f32", text, [=](cudaStream_t s) { return linear(forward, s); });
   small("linear_grad_x", "f32", text, [=](cudaStream_t s) { return linear_grad_input(of_input, s); });
   small("linear_grad_w", "f32", text, [=](cudaStream_t s) { return linear_grad_weights(of_weights, s); });
+  const LinearGradArgs both{.weights = of_weights, .input = of_input, .dz = arena_.take<float>(n * in_stride)};
+  small("linear_relu_grad", "f32", text, [=](cudaStream_t s) { return linear_grad(both, s); });
 }
 
 void Bench::at_the_tutorials_sizes() {
@@ -102,8 +107,12 @@ void Bench::at_the_tutorials_sizes() {
                                 .micro_batches = 1};
   // It counts steps, and each reads its row of the schedule: here all read the first.
   StepControlArgs still = control;
-  still.sums = arena_.of(std::vector<double>(24, 1e308));
+  double* const overflow = arena_.of(std::vector<double>(24, 1e308));
+  still.sums = overflow;
   small("step_control", "f64", "24 chunks", [=](cudaStream_t s) { return step_control(still, s); });
+  NormAndControlArgs both{.squares = squares, .control = still, .ended = arena_.zeros<unsigned>(1)};
+  both.squares.sums = overflow;  // of which some stay as they are
+  small("norm_and_control", "f32", shape_of(62006), [=](cudaStream_t s) { return norm_and_control(both, s); });
   const AugmentArgs images = of_images(4, 1024, Type::f32, /*stride=*/0, /*planar=*/true, /*draws=*/false);
   small("normalise", "f32", "4 x 3 x 32 x 32, planar", [=](cudaStream_t s) { return augment(images, s); });
 }
