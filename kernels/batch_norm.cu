@@ -289,16 +289,18 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
 /// Where dy passes: everywhere, as there was no ReLU; where y says so; where y, computed again from x, says so.
 enum class Mask : uint8_t { none, from_y, again };
 
-/// Of a row and a thread's channels, what g is made of; y only with Mask::from_y.
-template <class T, int N, bool Aligned, Mask M>
+/// Of a row and a thread's channels, what g is made of; y only with Mask::from_y. Sum: dy is dy + more_dy, rounded to
+/// T.
+template <class T, int N, bool Aligned, Mask M, bool Sum = false>
 struct GradientRow {
-  Pack<T, N> x, y, dy;
+  Pack<T, N> x, y, dy, more_dy;
 
-  static __device__ __forceinline__ GradientRow at(const T* x, const T* y, const T* dy, int64_t at) {
+  static __device__ __forceinline__ GradientRow at(const T* x, const T* y, const T* dy, const T* more_dy, int64_t at) {
     GradientRow row;
     row.x = load<N, Aligned>(x + at);
     if constexpr (M == Mask::from_y) row.y = load<N, Aligned>(y + at);
     row.dy = load<N, Aligned>(dy + at);
+    if constexpr (Sum) row.more_dy = load<N, Aligned>(more_dy + at);
     return row;
   }
   /// g: dy as ReLU lets it through. Small numbers are zeros once they are rounded to T, as they were in y.
@@ -306,6 +308,7 @@ struct GradientRow {
                                                 const Floats<N>& shifts) const {
     Floats<N> g = floats(dy);
     for (int i = 0; i < N; ++i) {
+      if constexpr (Sum) g.at[i] = to_float(from_float<T>(g.at[i] + to_float(more_dy.at[i])));
       if constexpr (M == Mask::from_y)
         if (to_float(y.at[i]) <= 0) g.at[i] = 0;
       if constexpr (M == Mask::again)
@@ -318,10 +321,11 @@ struct GradientRow {
 
 /// A part's sums of g and of g (x - mean). Shared memory: after that of the sums, with Mask::again, the result's scale
 /// of each of the block's channels.
-template <class T, int N, bool Aligned, Mask M>
+template <class T, int N, bool Aligned, Mask M, bool Sum>
 __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     gradient_sums_of_parts(Partition p, BatchNormGradArgs a, double* __restrict__ parts) {
-  const T *x = static_cast<const T*>(a.x), *y = static_cast<const T*>(a.y), *dy = static_cast<const T*>(a.dy);
+  const T *x = static_cast<const T*>(a.x), *y = static_cast<const T*>(a.y), *dy = static_cast<const T*>(a.dy),
+          *more_dy = static_cast<const T*>(a.more_dy);
   T* dresidual = static_cast<T*>(a.dresidual);
   const Work w = work(p);
   float sums[2 * N] = {};
@@ -334,8 +338,8 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     __syncthreads();
   }
   if (w.any) {
-    using Row = GradientRow<T, N, Aligned, M>;
-    const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
+    using Row = GradientRow<T, N, Aligned, M, Sum>;
+    const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, more_dy, at); };
     const auto means = factors<N, Aligned>(a.mean + w.channel);
     Floats<N> scales = {}, shifts = {};
     if constexpr (M == Mask::again) {
@@ -394,7 +398,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   const Work w = work_backwards(p);
   if (!w.any) return;
   using Row = GradientRow<T, N, Aligned, M>;
-  const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, at); };
+  const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, nullptr, at); };
   const auto of_channels = [&](const float* from) { return factors<N, Aligned>(from + w.channel); };
   const auto means = of_channels(mean), scales = of_channels(scratch.scale), slopes = of_channels(scratch.slope),
              offsets = of_channels(scratch.offset);
@@ -529,6 +533,8 @@ static cudaError_t gradient_by_given_statistics(const BatchNormGradArgs& a, cons
 
 cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
+  if (a.more_dy != nullptr && (a.y == nullptr || a.dresidual == nullptr || a.dw == nullptr))
+    return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
@@ -537,11 +543,13 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         return with_mask(a.y, a.dresidual == nullptr ? a.b : nullptr, [&]<Mask M>(std::integral_constant<Mask, M>) {
           const size_t scales = M == Mask::again ? N * p.columns * sizeof(float) : 0;
-          return launch(gradient_sums_of_parts<T, N, Aligned, M>, p.grid(sums_bytes(p, N) + scales), stream, p, a,
-                        s.parts);
+          auto kernel = gradient_sums_of_parts<T, N, Aligned, M, false>;
+          if constexpr (M == Mask::from_y)
+            if (a.more_dy != nullptr) kernel = gradient_sums_of_parts<T, N, Aligned, M, true>;
+          return launch(kernel, p.grid(sums_bytes(p, N) + scales), stream, p, a, s.parts);
         });
       },
-      a.x, a.y, a.dy, a.dresidual, a.mean, a.b);
+      a.x, a.y, a.dy, a.more_dy, a.dresidual, a.mean, a.b);
   if (error == cudaSuccess) error = launch(merge_gradients, merge_grid(p), stream, p, a, s);
   if (error != cudaSuccess) return error;
   const void* y = a.dresidual == nullptr ? a.y : nullptr;  // dresidual is dy with the ReLU already in it

@@ -49,6 +49,7 @@ struct BatchNormGradArgs {
   double eps;
   const void *x, *y, *dy;                   // y null: no ReLU
   const float *w, *b, *mean, *var;          // b given: there was no residual, and y may be recomputed instead of read
+  const void* more_dy;                      // added to dy, and the sum rounded to the type; null: none
   void *dx, *dresidual;                     // dresidual null: not written
   float *dw, *db, *batch_mean, *batch_var;  // batch_mean = mean, batch_var = var rows / (rows - 1)
   void* workspace;
@@ -56,7 +57,8 @@ struct BatchNormGradArgs {
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
 /// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
 /// it was. With m = rows * channels, both passes together move 5 * m elements without ReLU or with b, otherwise
-/// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. The second pass begins with the rows
+/// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. more_dy, which only a call with y,
+/// dresidual and dw may have, is m more: a sum of its own would move 3 * m. The second pass begins with the rows
 /// that the first read last. Launches three kernels.
 /// dw null: mean and var are constants, so dx = w / sigma g; x, b, db, batch_mean and batch_var are null too. Moves 2 *
 /// m elements (3 * m with ReLU), and m more with dresidual. Launches two kernels.

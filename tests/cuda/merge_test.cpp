@@ -23,6 +23,15 @@ ValueId net(Graph& g, ValueId images, int classes) {
   return g.linear(g.linear(hidden, "fc2", 12, {.activation = Activation::relu}), "fc3", classes);
 }
 
+/// Two residual blocks of a convolution each.
+ValueId residual_net(Graph& g, ValueId images, int classes) {
+  const ConvOptions plain{.pad = 1, .bias = false};
+  ValueId h = g.conv2d(images, "stem", 8, 3, plain);
+  for (const std::string block : {"a", "b"})
+    h = g.batchnorm(g.conv2d(h, block + ".conv", 8, 3, plain), block + ".bn", Activation::relu, h);
+  return g.linear(g.average_pool(h), "fc", classes);
+}
+
 /// A GPU that merges nothing.
 class OneByOne final : public Backend {
  public:
@@ -62,7 +71,7 @@ struct Result {
 };
 
 /// Three steps from the same weights.
-Result train(Backend& backend, DType compute, int accumulation, bool record) {
+Result train(Backend& backend, const Builder& net, DType compute, int accumulation, bool record) {
   backend.enter_thread();
   const auto comm = make_solo();
   const Graph graph = build_graph(net, {.batch = kBatch,
@@ -104,27 +113,31 @@ Result train(Backend& backend, DType compute, int accumulation, bool record) {
   return result;
 }
 
-/// Three linear layers, two of them behind a ReLU, and one convolution behind another; in the update, the norm. With
-/// several micro-steps, sums of gradients come between some gradients of a layer.
-TEST(Merge, TakesFewerLaunchesToTheSameBits) {
-  constexpr int kSaved = 3 + 2 + 1 + 1;
+/// With one micro-step `saves` launches; with several, sums of gradients come between some gradients of a layer.
+void expect_same_bits(const Builder& net, int saves) {
   for (const DType compute : {DType::f32, DType::bf16})
     for (const int accumulation : {1, 2}) {
       SCOPED_TRACE(testing::Message() << name_of(compute) << ", " << accumulation << " micro-steps");
       OneByOne apart;
-      const Result expected = train(apart, compute, accumulation, /*record=*/false);
+      const Result expected = train(apart, net, compute, accumulation, /*record=*/false);
       for (const bool record : {false, true}) {
-        const Result merged = train(*make_cuda_backend({}), compute, accumulation, record);
+        const Result merged = train(*make_cuda_backend({}), net, compute, accumulation, record);
         EXPECT_EQ(merged.weights, expected.weights);
         EXPECT_EQ(merged.losses, expected.losses);
         const int saved = expected.launches_a_step - merged.launches_a_step;
         if (accumulation == 1)
-          EXPECT_EQ(saved, kSaved);
+          EXPECT_EQ(saved, saves);
         else
           EXPECT_GT(saved, 0);
       }
     }
 }
+
+/// Three linear layers, two of them behind a ReLU, and one convolution behind another; in the update, the norm.
+TEST(Merge, TakesFewerLaunchesToTheSameBits) { expect_same_bits(net, 3 + 2 + 1 + 1); }
+
+/// A sum of gradients before a batch norm, a linear layer, the norm.
+TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 1 + 1 + 1); }
 
 /// What `writer` writes lies nowhere in what `reader` reads, unless it is meant for it.
 void expect_apart(const BoundProgram& bound, const Op& writer, const Op& reader) {

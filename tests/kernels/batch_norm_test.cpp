@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "buffer.h"
+#include "elementwise.h"
 #include "selftest/reference/batch_norm.h"
 #include "typed.h"
 
@@ -154,6 +155,47 @@ TYPED_TEST(BatchNormMask, IsThatOfTheResult) {
         return std::tuple(dx.bytes(), dw.bytes(), db.bytes());
       };
       EXPECT_EQ(gradients(unread.data(), b.data()), gradients(y.data(), nullptr)) << channels << ", " << shift;
+    }
+}
+
+/// Two gradients that the call adds give the bits of their sum.
+TYPED_TEST(BatchNormMask, AddsTwoGradients) {
+  using T = TypeParam;
+  for (const int64_t channels : {5, 16})
+    for (const size_t shift : {0, 1}) {
+      const BatchNormShape shape{300, channels, Named<T>::kType};
+      const auto n = static_cast<size_t>(shape.rows * channels), each = static_cast<size_t>(channels);
+      Buffer<T> x(numbers(n, 1), shift), y(numbers(n, 2), shift), a(numbers(n, 6), shift), b(numbers(n, 7), shift),
+          sum(n, shift);
+      ASSERT_EQ(
+          add({.type = shape.type, .n = shape.rows * channels, .a = a.data(), .b = b.data(), .y = sum.data()}, nullptr),
+          cudaSuccess);
+      Buffer<float> w(numbers(each, 3)), mean(numbers(each, 4)), var(std::vector<float>(each, 0.5f));
+      const auto gradients = [&](const void* dy, const void* more_dy) {
+        Buffer<T> dx(n, shift), dresidual(n, shift);
+        Buffer<float> dw(each), db(each), batch_mean(each), batch_var(each),
+            workspace(batch_norm_workspace(shape) / sizeof(float));
+        EXPECT_EQ(batch_norm_grad({.shape = shape,
+                                   .eps = kEps,
+                                   .x = x.data(),
+                                   .y = y.data(),
+                                   .dy = dy,
+                                   .w = w.data(),
+                                   .mean = mean.data(),
+                                   .var = var.data(),
+                                   .more_dy = more_dy,
+                                   .dx = dx.data(),
+                                   .dresidual = dresidual.data(),
+                                   .dw = dw.data(),
+                                   .db = db.data(),
+                                   .batch_mean = batch_mean.data(),
+                                   .batch_var = batch_var.data(),
+                                   .workspace = workspace.data()},
+                                  nullptr),
+                  cudaSuccess);
+        return std::tuple(dx.bytes(), dresidual.bytes(), dw.bytes(), db.bytes());
+      };
+      EXPECT_EQ(gradients(a.data(), b.data()), gradients(sum.data(), nullptr)) << channels << ", " << shift;
     }
 }
 

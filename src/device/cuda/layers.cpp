@@ -274,6 +274,19 @@ std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
   return one_launch(in, k::batch_norm_grad, op, {.shape = s, .eps = op.eps}, k::batch_norm_workspace(s));
 }
 
+std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, const Context& in) {
+  if (op.y == kNone || op.dresidual == kNone || op.dw == kNone) return nullptr;
+  const k::BatchNormGradArgs args{.shape = norm_shape(in, op.dx), .eps = op.eps};
+  const size_t bytes = k::batch_norm_workspace(args.shape);
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    k::BatchNormGradArgs a = at.put(op, args);
+    a.dy = at.at(sum.a);
+    a.more_dy = at.at(sum.b);
+    a.workspace = carver.take(bytes);
+    return [=] { CT_CUDA(k::batch_norm_grad(a, stream)); };
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Context& in) {
   const Shape& s = in.shape(op.x);
   return one_launch(
