@@ -14,10 +14,10 @@
 namespace ct {
 namespace {
 
-constexpr int64_t kBatch = 3, kSide = 14;
+constexpr int64_t kImages = 3, kPixels = 14;
 
 /// The tutorial's network, in small.
-ValueId net(Graph& g, ValueId images, int classes) {
+ValueId small_net(Graph& g, ValueId images, int classes) {
   const ValueId h = g.conv_relu_pool(g.conv_relu_pool(images, "conv1", 3, 3), "conv2", 5, 3);
   const ValueId hidden = g.linear(g.flatten(h), "fc1", 20, {.activation = Activation::relu});
   return g.linear(g.linear(hidden, "fc2", 12, {.activation = Activation::relu}), "fc3", classes);
@@ -74,9 +74,9 @@ struct Result {
 Result train(Backend& backend, const Builder& net, DType compute, int accumulation, bool record) {
   backend.enter_thread();
   const auto comm = make_solo();
-  const Graph graph = build_graph(net, {.batch = kBatch,
-                                        .height = kSide,
-                                        .width = kSide,
+  const Graph graph = build_graph(net, {.batch = kImages,
+                                        .height = kPixels,
+                                        .width = kPixels,
                                         .classes = 5,
                                         .scale = {0.01f, 0.01f, 0.01f},
                                         .shift = {-1, -1, -1},
@@ -134,7 +134,7 @@ void expect_same_bits(const Builder& net, int saves) {
 }
 
 /// Three linear layers, two of them behind a ReLU, and one convolution behind another; in the update, the norm.
-TEST(Merge, TakesFewerLaunchesToTheSameBits) { expect_same_bits(net, 3 + 2 + 1 + 1); }
+TEST(Merge, TakesFewerLaunchesToTheSameBits) { expect_same_bits(small_net, 3 + 2 + 1 + 1); }
 
 /// A sum of gradients before a batch norm, a linear layer, the norm.
 TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 1 + 1 + 1); }
@@ -155,12 +155,12 @@ TEST(Merge, OperandsLiveTogether) {
   const auto backend = make_cuda_backend({});
   backend->enter_thread();
   const auto comm = make_solo();
-  const Graph graph = build_graph(net, {.batch = kBatch,
-                                        .height = kSide,
-                                        .width = kSide,
-                                        .classes = 5,
-                                        .scale = {0.01f, 0.01f, 0.01f},
-                                        .shift = {0, 0, 0}});
+  const Graph graph = build_graph(small_net, {.batch = kImages,
+                                              .height = kPixels,
+                                              .width = kPixels,
+                                              .classes = 5,
+                                              .scale = {0.01f, 0.01f, 0.01f},
+                                              .shift = {0, 0, 0}});
   const BoundProgram bound(*backend, *comm, lower_training(graph, {.optimizer = optim::Sgd{}}, {}));
   const LoweredProgram& program = bound.lowered();
   int merged = 0;

@@ -70,7 +70,9 @@ TYPED_TEST(LayerNormRows, AreThePromisedBits) {
           ASSERT_EQ(rstd[row], r) << columns;
           for (size_t i = 0; i < stride; ++i) {
             ASSERT_EQ(y[row * stride + i], i < columns ? rounded<T>(std::fma((at(i) - m) * r, w[i], b[i])) : 0) << i;
-            if (adds) ASSERT_EQ(sum[row * stride + i], i < columns ? at(i) : 0) << i;
+            if (adds) {
+              ASSERT_EQ(sum[row * stride + i], i < columns ? at(i) : 0) << i;
+            }
           }
         }
       }

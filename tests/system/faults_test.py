@@ -51,7 +51,8 @@ def settings():
     return {"model.name": "linear", "data.path": packed(), "data.size": 8, "data.resize": 8, "data.augment": "[]",
             "train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "train.eval_batch_size": 8, "optimizer.type": "Adam",
             "train.epochs": 1, "train.max_steps": STEPS, "train.save_interval": 2, "train.eval_interval": 2,
-            "train.best.split": "test", "checkpoint.keep_last": 1, "tensorboard.enabled": True, "steps_per_print": 1}
+            "train.best.split": "test", "checkpoint.keep_last": 1, "tensorboard.enabled": True, "csv_monitor.enabled": True,
+            "train.ema.decay": 0.5, "steps_per_print": 1}
 
 
 def training(output):
@@ -87,6 +88,16 @@ def curves(output):
     return {tag: values for tag, values in shown(os.path.join(output, "tb")).items() if tag != "configuration"}
 
 
+def csv_files(output):
+    """{path: lines}"""
+    found = {}
+    for at, _, names in os.walk(os.path.join(output, "csv")):
+        for name in names:
+            with open(os.path.join(at, name)) as file:
+                found[os.path.relpath(os.path.join(at, name), output)] = file.read().splitlines()
+    return found
+
+
 class Training:
     """From nothing."""
     outcome = staticmethod(training)
@@ -104,6 +115,8 @@ class Training:
         expect(found == best or (found == last and "the evaluated weights" in warnings), "best.bin")
         if "TensorBoard" not in warnings:
             expect_equal(curves(output), curves(whole()))
+        if "csv_monitor" not in warnings:
+            expect_equal(csv_files(output), csv_files(whole()))
 
     def check_found(self, output, done):
         """The state after a run that failed: what was reported as saved is there."""

@@ -16,6 +16,9 @@ std::pair<const A*, const B*> first_two(std::span<const ComputeOp* const> ops) {
   return a && b ? std::pair(a, b) : std::pair<const A*, const B*>();
 }
 
+/// With more chunks, the counter of those that have ended costs more time than a launch.
+constexpr size_t kFewChunks = 128;
+
 /// Is it the gradient of the ReLU between the layer of these gradients and the one before?
 bool is_relu_before(const ActivationGrad& op, const LinearGradW& w, const LinearGradX& x) {
   return op.activation == Activation::relu && op.x == w.x && op.dy == x.dx;
@@ -40,7 +43,8 @@ MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std
   if (const auto [sum, norm] = first_two<Add, BatchNormGrad>(ops); sum && sum->y == norm->dy)
     return merged("batch_norm_grad", 2, *sum, *norm);
   if (const auto [squares, control] = first_two<SquareSums, StepControl>(ops);
-      squares && squares->sums == control->sums && !Offload::wants(*ops[0], values) && !Offload::wants(*ops[1], values))
+      squares && squares->sums == control->sums && squares->chunks.size() <= kFewChunks &&
+      !Offload::wants(*ops[0], values) && !Offload::wants(*ops[1], values))
     return merged("norm_and_control", 2, *squares, *control);
   return {};
 }
