@@ -27,36 +27,26 @@ __device__ double next_loss_scale(const LossScaleOptions& options, LossScaleStat
   return options.unscale_by_new ? state.scale : before;
 }
 
-/// What a step's control finds: loaded before the sums, whose addition hides the latency.
-struct Given {
-  StepScalars scalars;
-  ScheduleRow row;
-};
-__device__ Given load_given(const StepControlArgs& args) {
-  const StepScalars s = *args.scalars;
-  return {s, args.schedule[s.applied - s.window_begin]};
-}
-
-__device__ void control(const StepControlArgs& args, const Given& given, double total) {
-  StepScalars s = given.scalars;
+__device__ void control(const StepControlArgs& args, double total) {
+  StepScalars& s = *args.scalars;
   const bool skip = !isfinite(total);
   const double unscale =
       args.loss_scale == nullptr ? 1 : next_loss_scale(args.loss_scale_options, *args.loss_scale, skip);
   const double leaves = static_cast<double>(args.micro_batches) / args.predivided;
   s.norm = sqrt(total) / leaves / unscale;
   s.skip = skip;
-  s.lr = given.row.lr;
+  const ScheduleRow row = args.schedule[s.applied - s.window_begin];
+  s.lr = row.lr;
   if (skip) {
     ++s.skipped;
     ++s.bad_streak;
-  } else {
-    const double factor = args.clip > 0 ? fmin(1.0, args.clip / (s.norm + 1e-6)) : 1.0;
-    s.grad_scale = factor / leaves / unscale;
-    s.coefficients = given.row.coefficients;
-    s.bad_streak = 0;
-    ++s.applied;
+    return;
   }
-  *args.scalars = s;
+  const double factor = args.clip > 0 ? fmin(1.0, args.clip / (s.norm + 1e-6)) : 1.0;
+  s.grad_scale = factor / leaves / unscale;
+  s.coefficients = row.coefficients;
+  s.bad_streak = 0;
+  ++s.applied;
 }
 
 constexpr int kTile = 1024;
@@ -66,7 +56,7 @@ constexpr int kControlThreads = 2 * kWarp;
 /// One thread adds, for the order's sake, out of shared memory, which the other warps fill a tile ahead. All threads of
 /// the block call it. `sums` may be what other blocks of the same kernel have written, so no cache near this block may
 /// hold it: volatile.
-__device__ void decide(const StepControlArgs& args, const Given& given) {
+__device__ void decide(const StepControlArgs& args) {
   const volatile double* sums = args.sums;
   auto* tiles = shared_memory<double>();
   const auto fill = [&](int64_t tile, int first_thread) {
@@ -90,18 +80,17 @@ __device__ void decide(const StepControlArgs& args, const Given& given) {
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) control(args, given, total);
+  if (threadIdx.x == 0) control(args, total);
 }
 
 __global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
   wait_for_previous();
-  decide(args, load_given(args));
+  decide(args);
 }
 
 /// The last block to have written its sum sees those of all: each counts itself after a fence.
 __global__ void __launch_bounds__(kSquareThreads) norm_and_control_kernel(NormAndControlArgs args) {
   wait_for_previous();
-  const Given given = load_given(args.control);
   sum_squares(args.squares, blockIdx.x);
   auto* is_last = shared_memory<int>(kTiles);
   if (threadIdx.x == 0) {
@@ -111,7 +100,7 @@ __global__ void __launch_bounds__(kSquareThreads) norm_and_control_kernel(NormAn
   }
   __syncthreads();
   if (!*is_last) return;
-  decide(args.control, given);
+  decide(args.control);
   if (threadIdx.x == 0) *args.ended = 0;
 }
 

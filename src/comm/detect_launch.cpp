@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace ct {
 namespace {
@@ -21,8 +22,8 @@ std::optional<int64_t> number(const Environment& environment, const char* variab
   const char* end = text + std::strlen(text);
   const auto [stop, error] = std::from_chars(text, end, value);
   if (error != std::errc() || stop != end || value < 0) {
-    fail(ExitCode::usage, "environment variable ", variable, "='", text,
-         "' is not a number: a launcher (mpirun, srun, torchrun) sets it; unset it to run without one");
+    fail(ExitCode::usage, "environment variable ", variable, "=", in_quotes(text),
+         " is not a number: a launcher (mpirun, srun, torchrun) sets it; unset it to run without one");
   }
   return value;
 }
@@ -176,7 +177,7 @@ Launch detect_launch(const Environment& environment) {
   }
   // Slurm's interactive shells and batch scripts may have one, and are no ranks.
   if (has(environment, "PMIX_RANK") && !has(environment, "SLURM_JOB_ID"))
-    fail(ExitCode::usage, "PMIX_RANK=", environment("PMIX_RANK"),
+    fail(ExitCode::usage, "PMIX_RANK=", in_quotes(environment("PMIX_RANK")),
          " is set, but the number of ranks is not: start them with mpirun or srun --mpi=pmix, or unset it to run ",
          "without them");
   require_whole_world(environment);

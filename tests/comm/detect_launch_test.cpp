@@ -156,7 +156,7 @@ TEST(Launch, ContradictionsAreNamed) {
       << said(mpi);
   step.insert({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}});
   EXPECT_EQ(said(step).find("SLURM_PROCID=2"), 0u) << said(step);
-  EXPECT_EQ(said(pmix).find("PMIX_RANK=1 is set, but the number of ranks is not"), 0u) << said(pmix);
+  EXPECT_EQ(said(pmix).find("PMIX_RANK='1' is set, but the number of ranks is not"), 0u) << said(pmix);
   EXPECT_EQ(said({{"RANK", "3"}}).find("environment variable RANK=3 is set, but not WORLD_SIZE"), 0u);
   EXPECT_EQ(said({{"RANK", "0"}, {"MASTER_ADDR", "h"}}).find("environment variable RANK=0 is set, but not"), 0u);
   EXPECT_EQ(said({{"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}}).find("environment variables WORLD_SIZE and LOCAL_RANK"),

@@ -408,7 +408,7 @@ def variables_that_contradict_each_other():
             ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "RANK": "0", "WORLD_SIZE": "4"},
              "SLURM_STEP_NUM_TASKS=2"),
             ({"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2", "PMIX_RANK": "1"}, "PMIX_RANK=1"),
-            ({"PMIX_RANK": "0"}, "PMIX_RANK=0")]:
+            ({"PMIX_RANK": "0"}, "PMIX_RANK='0'")]:
         fails(USAGE, run("train", "--config", DEFAULT, env={**CLEAN, "SLURM_JOB_ID": None, **variables}), culprit)
 
 
