@@ -54,13 +54,12 @@ RowRange row_range_of(const SafetensorsFile& file, const StoredTensor& tensor) {
 
 std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std::span<const Rows> rows,
                                     const ReadRows& read, const std::function<void()>& after_bucket) {
-  constexpr size_t kPartBytes = size_t{2} << 20;  // stays in the cache from the copy to the checksum
   std::vector<WrittenRows> written;
   std::vector<std::byte> bucket;
   for (const Rows& all : rows) {
     const TensorSpec& tensor = plan.tensors()[all.tensor];
     const uint64_t row = row_bytes(tensor.dtype, tensor.shape);
-    const int64_t at_once = std::max<int64_t>(1, static_cast<int64_t>(kPartBytes / std::max<uint64_t>(row, 1)));
+    const int64_t at_once = std::max<int64_t>(1, static_cast<int64_t>(kBucketBytes / std::max<uint64_t>(row, 1)));
     WrittenRows done{.rows = all};
     for (int64_t begin = all.begin; begin < all.end; begin += at_once) {
       const Rows some{all.tensor, begin, std::min(begin + at_once, all.end)};

@@ -32,8 +32,9 @@ struct WrittenRows {
 /// The indices in a plan of the tensors with non-finite rows, ascending.
 std::vector<size_t> not_finite(std::span<const WrittenRows> rows);
 
-/// Elements are read and written through buffers of at most this size, or of one row if that is longer.
-inline constexpr size_t kBucketBytes = size_t{4} << 20;
+/// Elements are read and written through buffers of at most this size, or of one row if that is longer: what is copied
+/// is still in the cache when its checksum is computed.
+inline constexpr size_t kBucketBytes = size_t{2} << 20;
 
 /// Writes rows to their places in a file of `plan`; calls `after_bucket` after every bucket.
 std::vector<WrittenRows> write_rows(File& file, const SafetensorsPlan& plan, std::span<const Rows> rows,

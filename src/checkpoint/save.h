@@ -4,7 +4,7 @@
 // weights to their places in that file, moments to its own file (optim-KK-of-NN.safetensors). Then rank 0 collects the
 // checksums, writes the header, state.json and the manifest, and renames the folder. Two threads of each rank do the
 // writing, and one on rank 0 the completion, without communication; ranks communicate only in poll() and finish().
-// Except snapshots, which belong to the caller, no buffer is larger than kBucketBytes.
+// Except snapshots, which belong to the caller, no buffer is larger than kBucketBytes (rows.h) or a row.
 #pragma once
 
 #include <atomic>

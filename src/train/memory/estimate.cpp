@@ -48,8 +48,8 @@ int64_t partial_sum_bytes(const LoweredProgram& program) {
   return buffers * owned_elements(program, program.flat.changing) * kFloat;
 }
 
-/// What a rank's heap keeps of memory that it needs now and then: initial values, and the buffer of the thread that
-/// saves, which grows by copying.
+/// What a rank's heap keeps of memory that it needs now and then: initial values, and the buffers of the two threads
+/// that save.
 int64_t kept_by_the_heap(const Graph& graph) {
   int64_t largest = 0;
   for (const Parameter& p : graph.parameters()) largest = std::max(largest, p.layout.numel() * kFloat);
