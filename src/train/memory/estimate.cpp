@@ -49,11 +49,11 @@ int64_t partial_sum_bytes(const LoweredProgram& program) {
 }
 
 /// What a rank's heap keeps of memory that it needs now and then: initial values, and the buffers of the two threads
-/// that save.
+/// that save, which grow by copying.
 int64_t kept_by_the_heap(const Graph& graph) {
   int64_t largest = 0;
   for (const Parameter& p : graph.parameters()) largest = std::max(largest, p.layout.numel() * kFloat);
-  return largest + 2 * std::min(largest, static_cast<int64_t>(kBucketBytes));
+  return largest + 4 * std::min(largest, static_cast<int64_t>(kBucketBytes));
 }
 
 int64_t convolutions(const Program& steps) {
