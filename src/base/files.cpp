@@ -161,6 +161,8 @@ class OpenedFile {
   OpenedFile(const Path& path, MappedFile::Links links, ExitCode code) : path_(path), code_(code) {
     const int nofollow = links == MappedFile::Links::refuse ? O_NOFOLLOW : 0;
     fd_ = uninterrupted([&] { return files_.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | nofollow, 0); });
+    if (fd_ < 0 && errno == ELOOP && nofollow != 0)
+      fail(code, "cannot open ", in_quotes(path.native()), ": it is a symbolic link: put the file in its place");
     if (fd_ < 0) fail_io("open", path, errno, code);
     const bool known = fstat(fd_, &info_) == 0;
     if (known && S_ISREG(info_.st_mode)) return;

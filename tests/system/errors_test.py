@@ -469,6 +469,8 @@ def a_disk_that_fills_while_training():
             expect("at step 25" in warnings[-1], "training did not go on", done.stderr)
             saved = checkpoints(mounts.inside(output))
             expect(len(saved) >= 2, saved)
+            copies = [name for name in os.listdir(mounts.inside(os.path.join(output, "ckpt"))) if name.startswith("best-")]
+            expect(all(int(name[5:-4]) in saved for name in copies), "left of failed saves:", copies, saved)
             expect_equal(finish(start([PROGRAM, "ckpt", "verify", output], prefix=mounts.prefix)).returncode, DONE)
         # With room again, it continues to the same end.
         os.remove(ballast)

@@ -121,6 +121,34 @@ def a_run_replaces_nothing_that_is_not_its_own():
 
 
 @check
+def the_file_by_which_ranks_find_their_folder_replaces_nothing():
+    output = path("several-ranks")
+    shutil.copytree(trained(), output)
+    token, mine = os.path.join(output, ".shared-by-all-ranks"), file_of("mine-alone")
+    words = train_words(output, settings(train__max_steps=8))
+    for make in (lambda: os.symlink(mine, token), lambda: os.mkfifo(token), lambda: file_of(token), lambda: os.mkdir(token)):
+        make()
+        fails(USAGE, finish(start(Ranks(2).words(*words))), ".shared-by-all-ranks' is no run's: move it away")
+        expect(os.path.lexists(token), "it is gone")
+        os.rename(token, path("taken-away-%d" % len(os.listdir(path()))))
+    expect_equal(content_of(mine), b"somebody's own\n")
+    file_of(token, "66139e01c2d12-997")  # a killed run's
+    expect_equal(finish(start(Ranks(2).words(*words))).returncode, DONE)
+
+
+@check
+def a_run_without_its_checkpoints_is_not_started_anew():
+    output = path("no-checkpoints")
+    shutil.copytree(trained(), output)
+    shutil.rmtree(os.path.join(output, "ckpt"))
+    before = snapshot(output)
+    words = train_words(output, settings(train__max_steps=8))
+    fails(CHECKPOINT, finish(start([PROGRAM, *words])), "has saved, but its checkpoints", "--reset")
+    expect_equal({n: d for n, d in snapshot(output).items() if n in before}, before)
+    expect_equal(finish(start([PROGRAM, *words, "--reset"])).returncode, DONE)
+
+
+@check
 def changed_files_of_a_run_are_kept():
     """An edited configuration and damaged files: the run continues and keeps their contents under another name."""
     for words in [], ["--reset"]:

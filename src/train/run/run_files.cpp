@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -20,9 +21,10 @@ namespace {
 constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile,      kBestFile,
                                   kTokenFile,  kMetricsFile,  kSampleGridFile};
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
-constexpr uint64_t kLongestHead = 65536;
+constexpr uint64_t kLongestHead = 65536, kLongestConfig = uint64_t{4} << 20;
 
 bool is_sealed_config(std::string_view text) {
+  if (text.size() > kLongestConfig) return false;
   const size_t seal = text.rfind(kSeal);
   return seal != std::string_view::npos &&
          text.substr(seal) == str(kSeal, crc_text(crc32c(text.substr(0, seal))), "\n");
@@ -51,7 +53,11 @@ bool has_records(std::string_view text) {
   return false;
 }
 
-bool is_token(std::string_view text) { return text.find_first_not_of("0123456789abcdef-") == std::string_view::npos; }
+/// A power failure may leave zeros.
+bool is_token(std::string_view text) {
+  constexpr std::string_view kKnown("0123456789abcdef-\0", 18);
+  return text.find_first_not_of(kKnown) == std::string_view::npos;
+}
 
 bool is_sample_grid(std::string_view png) { return is_png_by(png, kProgramName); }
 
@@ -126,6 +132,21 @@ void remove_curves(FileSystem& files, const Path& folder, bool (*is_own)(const P
 }  // namespace
 
 bool is_own_latest(const Path& path) { return is_own(path, is_latest); }
+
+bool is_own_token(const Path& path) {
+  const PathKind kind = kind_of_entry(path);
+  return kind == PathKind::nothing || (kind == PathKind::file && is_own(path, is_token));
+}
+
+bool has_saved(const Path& out) {
+  if (!is_there(out / kMetricsFile)) return false;
+  std::istringstream lines(read_file(out / kMetricsFile));
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (record.is_object() && record.value("event", Json()) == "checkpoint") return true;
+  }
+  return false;
+}
 
 bool is_run_file(std::string_view name) {
   if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());

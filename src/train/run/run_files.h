@@ -22,6 +22,8 @@ inline constexpr std::string_view kLatestFile = "latest";
 bool is_own_latest(const Path& path);
 /// The file that rank 0 writes into a run's folder at the start and then removes.
 inline constexpr std::string_view kTokenFile = ".shared-by-all-ranks";
+/// Is there nothing, or such a file of this program?
+bool is_own_token(const Path& path);
 
 /// The default folder of TensorBoard's event files.
 inline constexpr std::string_view kEventFolder = "tb";
@@ -40,6 +42,9 @@ std::string sealed_config(const std::string& text);
 
 /// Does `out` contain a run of this program, that is, a checkpoint, or records in metrics.jsonl?
 bool holds_run(const Path& out);
+
+/// Do its records tell of a checkpoint?
+bool has_saved(const Path& out);
 
 /// For a folder without a run: throws Error(usage) with the first file that a run would replace and that no run wrote:
 /// any weights, or a configuration, records or a table without this program's marks.

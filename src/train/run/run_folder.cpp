@@ -1,5 +1,6 @@
 #include "train/run/run_folder.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -76,6 +77,9 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
     if (!step && resume.kind == ResumeMode::must)
       fail(ExitCode::checkpoint, "--resume must: there is no checkpoint in ", in_quotes(folder.native()),
            "; leave --resume out to start a new run");
+    if (!step && present && has_saved(out))
+      fail(ExitCode::checkpoint, "the run in ", in_quotes(out.native()), " has saved, but its checkpoints in ",
+           in_quotes(folder.native()), " are gone: restore one, or start a new run with --reset or another --output");
     if (!step && present) console.note("the run in " + out.string() + " has no checkpoint yet; the run starts over");
   }
 
@@ -235,7 +239,6 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
              : std::string("no other checkpoint is finite")));
 }
 
-/// Removes what was kept of best.bin for checkpoints that are gone or never were, and pieces.
 void RunFolder::remove_spare_best() {
   const Path folder = out_ / kCheckpointFolder;
   for (const std::string& name : list_folder(folder))
@@ -252,7 +255,12 @@ void require_shared_folder(Communicator& comm, const Path& out) {
   run_on_all_ranks(comm, [&] {
     if (comm.rank() != 0) return;
     make_folders(files, out);
-    write_file_atomic(files, token, text);
+    if (!is_own_token(token))
+      fail(ExitCode::usage, in_quotes(token.native()), " is no run's: move it away, or give another --output");
+    if (is_there(token)) remove_file(files, token);
+    File file(files, token, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    file.write(text);
+    file.close();
   });
   std::optional<Error> unseen;
   try {

@@ -67,6 +67,8 @@ class RunFolder {
   void require_in_place() const;
   /// Keeps a copy of best.bin for the checkpoint of that step, before that checkpoint exists.
   void keep_best(int64_t step);
+  /// Removes such copies of checkpoints that are gone or never were, and pieces.
+  void remove_spare_best();
   /// Called after a checkpoint of that step was written: removes checkpoints beyond checkpoint.keep_last, and writes
   /// the newest one's name to ckpt/latest.
   void make_room(int64_t step);
@@ -77,7 +79,6 @@ class RunFolder {
 
  private:
   void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
-  void remove_spare_best();
   void name_latest();
 
   FileSystem files_;

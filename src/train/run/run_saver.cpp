@@ -87,6 +87,10 @@ void RunSaver::saved(const CheckpointWriter::Saved& what) {
 
 /// All ranks come here together.
 void RunSaver::not_saved(const Error& e, MustSucceed must) {
+  try {
+    if (folder_ != nullptr && e.code() == ExitCode::io) folder_->remove_spare_best();  // they would fill the disk
+  } catch (const Error&) {  // the error that led here says more
+  }
   if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io)
     throw e;
   const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
