@@ -69,10 +69,11 @@ void HolderFile::take(const Say& say) {
       fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
     if (!is_of_dead_process(*there)) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
-      if (!is_near(*there))
+      const bool near = is_near(*there);
+      if (!near)
         say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
                 " s for a sign of life"));
-      if (is_near(*there) || gives_a_sign_of_life(*there))
+      if (near || gives_a_sign_of_life(*there))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
     }

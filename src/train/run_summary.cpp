@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -40,15 +39,6 @@ std::string word_of_split(std::string_view split) { return split == "val" ? "val
 std::string moment(int64_t step, int64_t steps_per_epoch) {
   const std::string epoch = str("epoch ", (step + steps_per_epoch - 1) / steps_per_epoch);
   return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
-}
-
-void each_record(const Path& folder, std::string_view event, const std::function<void(int64_t, const Json&)>& f) {
-  std::istringstream lines(read_file(folder / kMetricsFile));
-  for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("event", Json()) != event) continue;
-    if (const Json step = record.value("step", Json()); step.is_number_integer()) f(step.get<int64_t>(), record);
-  }
 }
 
 std::string all_learn(const Config& config) {

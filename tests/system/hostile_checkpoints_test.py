@@ -438,6 +438,12 @@ def shards():
 SHOWING = ["ckpt inspect", "ckpt diff"]  # also weights that no network of the program could take
 DIFFERENT = 1  # of ckpt diff
 
+
+def tried(verbs, showing, i):
+    """Of those that must refuse a file and those that may show it: all, or for case i one of each."""
+    return [*verbs, *showing] if FULL else [some[i % len(some)] for some in (verbs, showing) if some]
+
+
 def from_weights(output, file, option="--init"):
     return train_words(output, settings(), option, file, "--reset")
 
@@ -457,8 +463,7 @@ def try_weights(cases, suffix, make, verbs, least):
     for i, (name, case) in enumerate(cases.items()):
         file = path("hostile" + suffix)
         make(case, file)
-        every = [*verbs(name), *(SHOWING if suffix == ".bin" else [])]
-        for verb in every if FULL else [every[i % len(every)]]:
+        for verb in tried(verbs(name), SHOWING if suffix == ".bin" else [], i):
             words = words_of[verb](file)
             need = trial.need(verb, words_of[verb](sound))
             codes = {CHECKPOINT}
@@ -510,8 +515,7 @@ def try_checkpoints(cases, least, verbs):
                     "ckpt inspect": ["ckpt", "inspect", at], "ckpt diff": ["ckpt", "diff", at, step_folder(original())]}
         sound = {verb: [w.replace(at, step_folder(original())) for w in words] for verb, words in words_of.items()}
         sound["--resume"] = sound["--resume PATH"]
-        every = [*verbs, *SHOWING, "ckpt ls"]
-        for verb in every if FULL else [every[i % len(every)]]:
+        for verb in tried(verbs, [*SHOWING, "ckpt ls"], i):
             need = trial.need(verb, sound[verb])
             shutil.rmtree(path("elsewhere"), ignore_errors=True)
             trial.refused(name, verb, words_of[verb], need, 1 << 20, ["run/ckpt", "state.json", "step-00000002", "different images"],

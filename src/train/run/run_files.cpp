@@ -138,14 +138,19 @@ bool is_own_token(const Path& path) {
   return kind == PathKind::nothing || (kind == PathKind::file && is_own(path, is_token));
 }
 
-bool has_saved(const Path& out) {
-  if (!is_there(out / kMetricsFile)) return false;
+void each_record(const Path& out, std::string_view event, const std::function<void(int64_t, const Json&)>& use) {
   std::istringstream lines(read_file(out / kMetricsFile));
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (record.is_object() && record.value("event", Json()) == "checkpoint") return true;
+    if (!record.is_object() || record.value("event", Json()) != event) continue;
+    if (const Json step = record.value("step", Json()); step.is_number_integer()) use(step.get<int64_t>(), record);
   }
-  return false;
+}
+
+bool has_saved(const Path& out) {
+  bool saved = false;
+  if (is_there(out / kMetricsFile)) each_record(out, "checkpoint", [&](int64_t, const Json&) { saved = true; });
+  return saved;
 }
 
 bool is_run_file(std::string_view name) {

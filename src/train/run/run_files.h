@@ -1,11 +1,13 @@
 // The names of a run's files outside its checkpoints, and checks whether this program wrote existing files.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/files.h"
+#include "metrics/metrics_log.h"
 
 namespace ct {
 
@@ -43,6 +45,8 @@ std::string sealed_config(const std::string& text);
 /// Does `out` contain a run of this program, that is, a checkpoint, or records in metrics.jsonl?
 bool holds_run(const Path& out);
 
+/// use(step, record) for the records of an event in metrics.jsonl, which must be there; other lines are left out.
+void each_record(const Path& out, std::string_view event, const std::function<void(int64_t, const Json&)>& use);
 /// Do its records tell of a checkpoint?
 bool has_saved(const Path& out);
 

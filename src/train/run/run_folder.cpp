@@ -158,15 +158,11 @@ bool RunFolder::contains(int64_t step) const {
 
 std::string RunFolder::end_at(int64_t step) const {
   if (!is_there(out_ / kMetricsFile)) return "";
-  std::istringstream lines(read_file(out_ / kMetricsFile));
   std::string reason;
-  for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("event", Json("")) != "end") continue;
+  each_record(out_, "end", [&](int64_t at, const Json& record) {
     const auto why = record.find("reason");
-    const bool here = record.value("step", Json(-1)) == step && why != record.end() && why->is_string();
-    reason = here ? why->get<std::string>() : "";
-  }
+    reason = at == step && why != record.end() && why->is_string() ? why->get<std::string>() : "";
+  });
   return reason == kStopped ? "" : reason;
 }
 
