@@ -54,11 +54,12 @@ TEST(CorePlacement, HardwareThreadsOfOneCoreAreShared) {
 TEST(CorePlacement, MovesTheThreadAndLeavesItFree) {
   const std::bitset<kMaxCpus> allowed = allowed_cpus();
   CorePlacement placement(/*rank=*/1, /*fit=*/true);
+  std::atomic<bool> moving{false};
   bool moved = false;
   for (int i = 0; i < 1000 && !moved; ++i) {  // the kernel may move it back at once
     const int here = sched_getcpu();
     if (next_move(std::vector{here, here}, allowed, core_of).rank < 0) GTEST_SKIP() << "one core";
-    placement.look(std::vector{here, here});
+    placement.look(std::vector{here, here}, moving);
     moved = sched_getcpu() != here;
     ASSERT_EQ(allowed_cpus(), allowed);
   }
@@ -90,12 +91,13 @@ TEST(CorePlacement, OneLongWaitIsNothingToActOn) {
 /// A thread that computes until it is told to end, as a rank that others wait for.
 struct Worker {
   std::atomic<pid_t> id{0};
-  std::atomic<bool> ends{false};
+  std::atomic<bool> ends{false}, moving{false};
   std::thread thread{[this] {
     id = gettid();
     while (!ends) {
     }
   }};
+  CorePlacement::Peer as_rank(int rank) { return {rank, id, moving}; }
   Worker() {
     while (id == 0) std::this_thread::yield();
   }
@@ -115,29 +117,56 @@ TEST(CorePlacement, ChangesPlacesAndLeavesTheOtherFree) {
   const auto here = static_cast<size_t>(std::ranges::find(all, sched_getcpu()) - all.begin());
   const size_t there = here == 0 ? 1 : 0;
   const CorePlacement placement(static_cast<int>(here), /*fit=*/true);
+  std::atomic<bool> moving{false};
   {
     std::optional<KeptOn> kept;
-    if (!placement.change_places(all, static_cast<int>(there), worker.id, kept)) GTEST_SKIP() << "two sockets";
+    if (!placement.change_places(all, worker.as_rank(static_cast<int>(there)), moving, kept))
+      GTEST_SKIP() << "two sockets";
+    EXPECT_TRUE(moving) << "another rank may move it now";
+    EXPECT_FALSE(worker.moving);
     EXPECT_EQ(sched_getcpu(), all[there]);
     EXPECT_EQ(allowed_cpus(), cpus({static_cast<size_t>(all[there])}));
     EXPECT_EQ(cpus_of_thread(worker.id), allowed);
   }
   EXPECT_EQ(allowed_cpus(), allowed);
+  EXPECT_FALSE(moving);
+}
+TEST(CorePlacement, WhoIsBeingMovedIsLeftAlone) {
+  const std::bitset<kMaxCpus> allowed = allowed_cpus();
+  if (allowed.count() < 2) GTEST_SKIP() << "one CPU";
+  std::atomic<bool> moving{true};
+  EXPECT_TRUE(KeptOn(moving, cpus({static_cast<size_t>(sched_getcpu())})).refused());
+  EXPECT_EQ(allowed_cpus(), allowed);
+  EXPECT_TRUE(moving) << "it is the other's";
+  Worker worker;
+  worker.moving = true;
+  std::vector<int> all;
+  for (int cpu = 0; cpu < kMaxCpus; ++cpu)
+    if (allowed[static_cast<size_t>(cpu)]) all.push_back(cpu);
+  const bool first = sched_getcpu() == all[0];
+  std::optional<KeptOn> kept;
+  std::atomic<bool> mine{false};
+  EXPECT_FALSE(
+      CorePlacement(first ? 0 : 1, /*fit=*/true).change_places(all, worker.as_rank(first ? 1 : 0), mine, kept));
+  EXPECT_EQ(cpus_of_thread(worker.id), allowed);
 }
 TEST(CorePlacement, NoRankChangesPlacesIfACpuIsFreeOrRanksAreBound) {
   const int cpu = sched_getcpu();
   std::optional<KeptOn> kept;
   Worker worker;
   const CorePlacement placement(/*rank=*/0, /*fit=*/true);
-  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu}, 1, worker.id, kept));
-  const KeptOn bound(cpus({static_cast<size_t>(cpu)}));
-  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu == 0 ? 1 : 0}, 1, worker.id, kept));
+  std::atomic<bool> moving{false}, bound_by_me{false};
+  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu}, worker.as_rank(1), moving, kept));
+  const KeptOn bound(bound_by_me, cpus({static_cast<size_t>(cpu)}));
+  EXPECT_FALSE(placement.change_places(std::vector{cpu, cpu == 0 ? 1 : 0}, worker.as_rank(1), moving, kept));
   EXPECT_FALSE(kept);
 }
 TEST(CorePlacement, RanksBeyondTheCoresNeverChangePlaces) {
   std::optional<KeptOn> kept;
   Worker worker;
-  EXPECT_FALSE(CorePlacement(/*rank=*/0, /*fit=*/false).change_places(std::vector{0, 1}, 1, worker.id, kept));
+  std::atomic<bool> moving{false};
+  const CorePlacement placement(/*rank=*/0, /*fit=*/false);
+  EXPECT_FALSE(placement.change_places(std::vector{0, 1}, worker.as_rank(1), moving, kept));
 }
 
 }  // namespace

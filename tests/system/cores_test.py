@@ -6,14 +6,17 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib
 from harness import *
 
 
-def cpus_of_the_busiest(pid, number):
-    """The CPUs of the threads of a process that have computed most."""
-    threads = []
-    for thread in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/stat" % (pid, thread)) as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        threads.append((int(fields[11]) + int(fields[12]), int(fields[36])))
-    return [cpu for _, cpu in sorted(threads)[-number:]]
+def threads_of(pid):
+    """{thread: (clock ticks that it has computed, its CPU)}"""
+    threads = {}
+    try:
+        for thread in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/stat" % (pid, thread)) as file:
+                fields = file.read().rsplit(")", 1)[1].split()
+            threads[thread] = int(fields[11]) + int(fields[12]), int(fields[36])
+    except (FileNotFoundError, ProcessLookupError):  # one has ended
+        return {}
+    return threads
 
 
 @check
@@ -27,15 +30,16 @@ def ranks_do_not_share_a_core_beside_another_program():
         job = start(Ranks(2).words("bench", "step", "--set", "train_batch_size=512", "--set", "data.path=" + synthetic(),
                                    "--set", "train_micro_batch_size_per_gpu=256", "--seconds", "0.5", "--windows", "5"))
         running.append(job)
-        time.sleep(1)
-        together, looks = 0, 0
-        while job.poll() is None and looks < 200:
-            a, b = cpus_of_the_busiest(job.pid, 2)
-            together += a == b
-            looks += 1
+        looks = []
+        while job.poll() is None:
+            looks.append(threads_of(job.pid))
             time.sleep(0.005)
-        expect(looks > 100, "the benchmark ended early", looks)
-        expect(together < 0.6 * looks, "%d of %d times on one core" % (together, looks))
+        looks = looks[len(looks) // 4:len(looks) * 3 // 4]  # neither of its start nor of its end
+        expect(len(looks) > 50 and all(looks), "the benchmark ended early", len(looks))
+        common = set.intersection(*map(set, looks))
+        a, b = sorted(common, key=lambda thread: looks[-1][thread][0] - looks[0][thread][0])[-2:]  # the ranks compute most
+        together = sum(look[a][1] == look[b][1] for look in looks)
+        expect(together < 0.6 * len(looks), "%d of %d times on one core" % (together, len(looks)))
         expect_equal(finish(job).returncode, DONE)
     finally:
         for process in running:

@@ -101,14 +101,15 @@ bool CorePlacement::due() {
   return true;
 }
 
-void CorePlacement::look(std::span<const int> cpus) {
+void CorePlacement::look(std::span<const int> cpus, std::atomic<bool>& moving) {
   const Move move = next_move(cpus, allowed_cpus(), core_of);
   if (move.rank != rank_) return;
-  const KeptOn there(move.cpus);
+  const KeptOn there(moving, move.cpus);
   if (!there.refused()) std::this_thread::sleep_for(1us);  // when it wakes, the kernel chooses an idle one of these
 }
 
-KeptOn::KeptOn(const std::bitset<kMaxCpus>& cpus) : before_(allowed_cpus()), refused_(!allow(0, cpus)) {}
+KeptOn::KeptOn(std::atomic<bool>& moving, const std::bitset<kMaxCpus>& cpus)
+    : moving_(moving), before_(allowed_cpus()), refused_(!moving_.begun() || !allow(0, cpus)) {}
 KeptOn::~KeptOn() {
   if (!refused_) allow_again(0, before_);
 }
@@ -122,18 +123,20 @@ bool CorePlacement::held_up(std::chrono::nanoseconds computed) {
   return now - std::exchange(held_up_, now) < std::max(kAgain, kAgainSteps * computed);
 }
 
-bool CorePlacement::change_places(std::span<const int> cpus, int peer, pid_t thread,
+bool CorePlacement::change_places(std::span<const int> cpus, const Peer& peer, std::atomic<bool>& moving,
                                   std::optional<KeptOn>& kept) const {
   const auto here = static_cast<size_t>(cpus[static_cast<size_t>(rank_)]);
-  const auto there = static_cast<size_t>(cpus[static_cast<size_t>(peer)]);
+  const auto there = static_cast<size_t>(cpus[static_cast<size_t>(peer.rank)]);
   std::bitset<kMaxCpus> of_ranks;
   for (const int cpu : cpus) of_ranks.set(static_cast<size_t>(cpu));
-  const std::bitset<kMaxCpus> mine = allowed_cpus(), its = cpus_of_thread(thread);
+  const Moving moves(peer.moving);
+  if (!moves.begun()) return false;
+  const std::bitset<kMaxCpus> mine = allowed_cpus(), its = cpus_of_thread(peer.thread);
   if (!fit_ || here == there || !mine[there] || !its[here] || (mine & ~of_ranks).any()) return false;
   if (socket_of(here) != socket_of(there)) return false;
-  if (!allow(thread, std::bitset<kMaxCpus>().set(here))) return false;
-  allow_again(thread, its);
-  kept.emplace(std::bitset<kMaxCpus>().set(there));
+  if (!allow(peer.thread, std::bitset<kMaxCpus>().set(here))) return false;
+  allow_again(peer.thread, its);
+  kept.emplace(moving, std::bitset<kMaxCpus>().set(there));
   return true;
 }
 

@@ -13,6 +13,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <bitset>
 #include <chrono>
 #include <functional>
@@ -35,17 +36,37 @@ struct Move {
 /// moves at a time; others may move after the next look().
 Move next_move(std::span<const int> cpus, const std::bitset<kMaxCpus>& allowed, const std::function<int(int)>& core);
 
+/// Two ranks may want to move one thread. The flag of its rank is set meanwhile, so that neither takes the other's
+/// passing binding for the thread's own, and restores it for ever.
+class Moving {
+ public:
+  explicit Moving(std::atomic<bool>& flag) : flag_(flag), begun_(!flag.exchange(true, std::memory_order_acquire)) {}
+  ~Moving() {
+    if (begun_) flag_.store(false, std::memory_order_release);
+  }
+  Moving(const Moving&) = delete;
+  Moving& operator=(const Moving&) = delete;
+  /// False: somebody else is moving the thread.
+  bool begun() const { return begun_; }
+
+ private:
+  std::atomic<bool>& flag_;
+  const bool begun_;
+};
+
 /// Binds the calling thread to CPUs for the lifetime of this object.
 class KeptOn {
  public:
-  explicit KeptOn(const std::bitset<kMaxCpus>& cpus);
+  /// moving: the flag of this thread's rank.
+  KeptOn(std::atomic<bool>& moving, const std::bitset<kMaxCpus>& cpus);
   ~KeptOn();
   KeptOn(const KeptOn&) = delete;
   KeptOn& operator=(const KeptOn&) = delete;
-  /// The kernel refused, and the binding did not change.
+  /// The kernel refused, or another rank is moving this thread; the binding did not change.
   bool refused() const { return refused_; }
 
  private:
+  Moving moving_;
   std::bitset<kMaxCpus> before_;
   bool refused_;
 };
@@ -57,19 +78,27 @@ class CorePlacement {
   CorePlacement(int rank, bool fit) : rank_(rank), fit_(fit) {}
   /// Is the next look() due? Each rank decides independently.
   bool due();
-  /// cpus: the CPU of each rank at the last barrier. Moves this thread if next_move() selects this rank.
-  void look(std::span<const int> cpus);
+  /// cpus: the CPU of each rank at the last barrier; moving: this rank's flag. Moves this thread if next_move() selects
+  /// this rank.
+  void look(std::span<const int> cpus, std::atomic<bool>& moving);
   /// How long this rank waits for another, after it has computed for `computed`, before it calls held_up(). This avoids
   /// moves at every barrier if work is uneven.
   static std::chrono::nanoseconds patience(std::chrono::nanoseconds computed);
   /// Reports that a rank for which this one waits is late. Returns true if this was the case shortly before, too. A
   /// single delay causes no move: programs of low priority occasionally run for a time slice, and a move costs as much.
   bool held_up(std::chrono::nanoseconds computed);
-  /// `cpus` as in look(), with this rank's current CPU. Moves `thread`, the computing thread of `peer`, to this CPU,
-  /// and this thread to the peer's CPU for the lifetime of `kept`. Returns false and does nothing if a CPU has no rank
-  /// (the kernel then uses it itself), if the CPUs are on different sockets (memory does not move), or if the ranks are
-  /// bound.
-  bool change_places(std::span<const int> cpus, int peer, pid_t thread, std::optional<KeptOn>& kept) const;
+  /// The computing thread of another rank, and that rank's flag.
+  struct Peer {
+    int rank;
+    pid_t thread;
+    std::atomic<bool>& moving;
+  };
+  /// `cpus` and `moving` as in look(), with this rank's current CPU. Moves the peer's thread to this CPU, and this
+  /// thread to the peer's CPU for the lifetime of `kept`. Returns false and does nothing if a CPU has no rank (the
+  /// kernel then uses it itself), if the CPUs are on different sockets (memory does not move), or if the ranks are
+  /// bound or being moved.
+  bool change_places(std::span<const int> cpus, const Peer& peer, std::atomic<bool>& moving,
+                     std::optional<KeptOn>& kept) const;
 
  private:
   int rank_;

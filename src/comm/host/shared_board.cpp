@@ -76,7 +76,7 @@ void BoardView::barrier() {
     if (!arrived(r)) wait_for(r);
   }
   mine.waiting.store(0, std::memory_order_relaxed);
-  if (placement_ && placement_->due()) placement_->look(cpus_of_ranks());
+  if (placement_ && placement_->due()) placement_->look(cpus_of_ranks(), me.moving);
   computes_since_ = Clock::now();
 }
 
@@ -90,10 +90,11 @@ void BoardView::help(int peer, std::optional<KeptOn>& kept) {
   SharedBoard::Rank& other = board_->ranks()[peer];
   uint64_t last = other.helped.load(std::memory_order_relaxed);
   if (last >= barriers_ || !other.helped.compare_exchange_strong(last, barriers_)) return;  // one helper is enough
-  std::atomic<int32_t>& cpu = board_->ranks()[rank_].cpu;
-  cpu.store(sched_getcpu(), std::memory_order_relaxed);
-  if (placement_->change_places(cpus_of_ranks(), peer, other.thread.load(std::memory_order_relaxed), kept))
-    cpu.store(sched_getcpu(), std::memory_order_relaxed);
+  SharedBoard::Rank& me = board_->ranks()[rank_];
+  me.cpu.store(sched_getcpu(), std::memory_order_relaxed);
+  if (placement_->change_places(cpus_of_ranks(), {peer, other.thread.load(std::memory_order_relaxed), other.moving},
+                                me.moving, kept))
+    me.cpu.store(sched_getcpu(), std::memory_order_relaxed);
 }
 
 void BoardView::wait_for(int peer) {

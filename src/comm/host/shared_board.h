@@ -36,9 +36,10 @@ struct SharedBoard {
     std::atomic<int32_t> pid;
     char host[kHostBytes];
     std::array<std::atomic<uint64_t>, kMaxCpus / 64> cpus;  // its allowed CPUs
-    // cpu, thread: where this rank was at its last barrier. helped: number of the last barrier before which a waiting
-    // rank gave its CPU to this one.
+    // cpu, thread: where this rank was at its last barrier. moving: see core_placement.h. helped: number of the last
+    // barrier before which a waiting rank gave its CPU to this one.
     std::atomic<int32_t> cpu, thread;
+    std::atomic<bool> moving;
     std::atomic<uint64_t> helped;
     alignas(64) Heartbeat heartbeat;
     // Two messages, used in turn: the next one is written while a slow reader still reads the previous one.
