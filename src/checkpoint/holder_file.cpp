@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -16,6 +18,8 @@ namespace {
 
 constexpr std::string_view kPids = ", pids of ", kBeat = ", heartbeat ";
 constexpr int kBeats = 4;  // in the time of a heartbeat: a slow disk must not make a process seem dead
+constexpr HolderFile::Seconds kLook{0.1};
+constexpr off_t kLongest = 1024;  // bytes
 
 /// "pid 123 on host a"
 std::string name_in(const std::string& text) { return text.substr(0, text.find(", ")); }
@@ -36,9 +40,9 @@ bool is_of_dead_process(const std::string& text) {
 
 std::string lock_holder() { return str("pid ", getpid(), " on host ", host_name()); }
 
-HolderFile::HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say)
-    : files_(files), path_(path), own_(str(lock_holder(), kPids, pid_space())), heartbeat_(heartbeat) {
-  take(say);
+HolderFile::HolderFile(FileSystem& files, const Path& path, const Wait& wait)
+    : files_(files), path_(path), own_(str(lock_holder(), kPids, pid_space())), heartbeat_(wait.heartbeat) {
+  take(wait);
   heart_ = std::thread([this] { beat(); });
 }
 
@@ -60,20 +64,34 @@ bool HolderFile::in_place() const {
   }
 }
 
-void HolderFile::take(const Say& say) {
+std::string HolderFile::holder() const {
+  try {
+    return name_in(text().value_or(""));
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+void HolderFile::take(const Wait& wait) {
+  const auto is_no_runs = [this] {
+    fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
+  };
   while (!create()) {
+    struct stat entry {};
+    const bool found = uninterrupted([&] { return files_.entry_status(path_, entry); }) == 0;
+    if (found && (!S_ISREG(entry.st_mode) || entry.st_size > kLongest)) is_no_runs();
     const std::optional<std::string> there = text();
     if (!there) continue;
     // A run that has just begun leaves an empty file, and a power failure may leave zeros.
     if (const size_t begin = there->find_first_not_of('\0'); begin != there->npos && !there->starts_with("pid "))
-      fail(ExitCode::usage, in_quotes(path_.native()), " is no run's: remove it, or give another --output");
+      is_no_runs();
     if (!is_of_dead_process(*there)) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
       const bool near = is_near(*there);
       if (!near)
-        say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
-                " s for a sign of life"));
-      if (near || gives_a_sign_of_life(*there))
+        wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
+                     " s for a sign of life"));
+      if (near || gives_a_sign_of_life(*there, wait.give_up))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
     }
@@ -91,10 +109,13 @@ bool HolderFile::create() {
 }
 
 /// Does it change within twice the heartbeat? A file that is removed meanwhile does not count.
-bool HolderFile::gives_a_sign_of_life(const std::string& before) {
+bool HolderFile::gives_a_sign_of_life(const std::string& before, const std::function<bool()>& give_up) {
   const auto end = std::chrono::steady_clock::now() + 2 * heartbeat_;
   while (std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(heartbeat_ / kBeats);
+    std::this_thread::sleep_for(std::min(kLook, heartbeat_ / kBeats));
+    if (give_up())
+      fail(ExitCode::stopped, "stopped on request while ", in_quotes(path_.native()), " of ",
+           in_quotes(name_in(before)), " kept the folder: run the same command again");
     const std::optional<std::string> now = text();
     if (now != before) return now.has_value();
   }
@@ -105,7 +126,7 @@ bool HolderFile::gives_a_sign_of_life(const std::string& before) {
 /// system asks the server.
 std::optional<std::string> HolderFile::text() const {
   if (kind_of_entry(path_) == PathKind::nothing) return std::nullopt;
-  return read_file(path_, 1024, MappedFile::Links::refuse);
+  return read_file(path_, kLongest, MappedFile::Links::refuse);
 }
 
 void HolderFile::write(int64_t beat) {

@@ -20,23 +20,30 @@ std::string lock_holder();
 class HolderFile {
  public:
   using Seconds = std::chrono::duration<double>;
-  using Say = std::function<void(const std::string&)>;
+  struct Wait {
+    Seconds heartbeat{30};
+    std::function<void(const std::string&)> say = [](const std::string&) {};
+    std::function<bool()> give_up = [] { return false; };
+  };
 
   /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host, of another
-  /// container or of before a reboot after twice `heartbeat` without a sign of life, which is said. Any other:
-  /// Error(ExitCode::usage) with pid, host and remedy. `files` must outlive this.
-  HolderFile(FileSystem& files, const Path& path, Seconds heartbeat, const Say& say);
+  /// container or of before a reboot after twice the heartbeat without a sign of life, which is said; Error(stopped) if
+  /// give_up() returns true meanwhile. Any other: Error(ExitCode::usage) with pid, host and remedy. `files` must
+  /// outlive this.
+  HolderFile(FileSystem& files, const Path& path, const Wait& wait);
   /// Removes the file.
   ~HolderFile();
   HolderFile(const HolderFile&) = delete;
   HolderFile& operator=(const HolderFile&) = delete;
   /// Is the file still there, and this process's?
   bool in_place() const;
+  /// "pid 123 on host a": the process whose file is there now; empty: nobody's.
+  std::string holder() const;
 
  private:
   bool create();
-  void take(const Say& say);
-  bool gives_a_sign_of_life(const std::string& before);
+  void take(const Wait& wait);
+  bool gives_a_sign_of_life(const std::string& before, const std::function<bool()>& give_up);
   std::optional<std::string> text() const;
   void write(int64_t beat);
   void beat();

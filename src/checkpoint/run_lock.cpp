@@ -64,8 +64,7 @@ RunLock::~RunLock() {
   remove_folders(files_, made_);
 }
 
-RunLock::RunLock(FileSystem& files, const Path& out, const Say& say, HolderFile::Seconds heartbeat)
-    : RunLock(files, out, missing_folders(out)) {
+RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock(files, out, missing_folders(out)) {
   if (uninterrupted([&] { return files_.lock(file_.fd()); }) != 0) {
     const int error = errno;
     if (error == EWOULDBLOCK) {
@@ -76,10 +75,10 @@ RunLock::RunLock(FileSystem& files, const Path& out, const Say& say, HolderFile:
            ": wait for it, stop it or give another --output");
     }
     if (error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
-    say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error), "): ", kHolderName,
-            " keeps other runs out instead"));
+    wait.say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error),
+                 "): ", kHolderName, " keeps other runs out instead"));
     std::vector<Path> made = std::exchange(made_, {});  // in case they are another's
-    holder_.emplace(files_, out / kHolderName, heartbeat, say);
+    holder_.emplace(files_, out / kHolderName, wait);
     made_ = std::move(made);
   }
   file_.truncate(0);
@@ -93,5 +92,7 @@ bool RunLock::in_place() const {
          uninterrupted([&] { return files_.entry_status(out_ / kLockName, there); }) == 0 &&
          held.st_dev == there.st_dev && held.st_ino == there.st_ino && (!holder_ || holder_->in_place());
 }
+
+std::string RunLock::taken_by() const { return holder_ && !holder_->in_place() ? holder_->holder() : ""; }
 
 }  // namespace ct

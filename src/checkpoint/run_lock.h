@@ -21,20 +21,19 @@ inline bool is_lock_name(std::string_view name) { return name == kLockName || na
 /// that no run wrote is refused.
 class RunLock {
  public:
-  using Say = HolderFile::Say;
-  static constexpr HolderFile::Seconds kHeartbeat{30};
+  using Wait = HolderFile::Wait;
 
   /// Creates OUT. If another process holds the lock: Error(ExitCode::usage) with its pid and host. `files` must outlive
   /// the lock.
-  RunLock(
-      FileSystem& files, const Path& out, const Say& say = [](const std::string&) {},
-      HolderFile::Seconds heartbeat = kHeartbeat);
+  RunLock(FileSystem& files, const Path& out, const Wait& wait = {});
   /// Unless keep() was called, removes the folders that were created for OUT if they are otherwise empty, so a refused
   /// run leaves no folder.
   ~RunLock();
   void keep() { made_.clear(); }
   /// Is the held file still OUT/.lock? Otherwise another run could start there.
   bool in_place() const;
+  /// "pid 123 on host a", who took the folder over; empty: nobody did.
+  std::string taken_by() const;
 
  private:
   RunLock(FileSystem& files, const Path& out, std::vector<Path> made);

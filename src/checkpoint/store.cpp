@@ -190,6 +190,7 @@ void Store::recover(const std::function<void(const std::string&)>& report) {
 
 std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
   check(keep_last >= 0, "prune(", keep_last, ")");
+  remove_trash();
   std::vector<int64_t> removed;
   const auto steps = list();
   if (steps.size() <= static_cast<size_t>(keep_last)) return removed;
@@ -201,6 +202,17 @@ std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
     removed.push_back(steps[i]);
   }
   return removed;
+}
+
+/// What a removal that failed has left.
+void Store::remove_trash() {
+  for (const std::string& name : list_folder(folder_)) {
+    if (!is_scratch_name(name) || !name.starts_with(kTrash)) continue;
+    try {
+      remove_step_folder(folder_ / name);
+    } catch (const Error&) {  // the next recover() reports it
+    }
+  }
 }
 
 /// Removes a checkpoint, out of sight in one step, so that a kill or a power failure halfway leaves no damaged one.

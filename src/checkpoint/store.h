@@ -86,6 +86,7 @@ class Store {
 
  private:
   Path scratch(std::string_view prefix, int64_t step) const;
+  void remove_trash();
   void remove_checkpoint(int64_t step);
   void remove_step_folder(const Path& path);
 

@@ -1,6 +1,7 @@
 #include "checkpoint/run_lock.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ TEST(RunLock, ASecondRunGetsPidAndHost) {
   FileSystem files;
   const Path out = folder / "runs" / "cnn";
   {
-    RunLock lock(files, out, [](const std::string& line) { ADD_FAILURE() << line; });
+    RunLock lock(files, out, {.say = [](const std::string& line) { ADD_FAILURE() << line; }});
     const std::string message = error_of(ExitCode::usage, [&] { RunLock second(files, out); });
     EXPECT_NE(message.find("pid " + std::to_string(getpid())), std::string::npos) << message;
     char host[256] = {};
@@ -61,7 +62,7 @@ class WithoutLocks : public testing::TestWithParam<Fault> {
   static constexpr HolderFile::Seconds kHeartbeat{0.1};
 
   RunLock take() {
-    return {files_, out_, [this](const std::string& line) { said_.push_back(line); }, kHeartbeat};
+    return {files_, out_, {.heartbeat = kHeartbeat, .say = [this](const std::string& line) { said_.push_back(line); }}};
   }
   std::string refusal() {
     return error_of(ExitCode::usage, [&] { take(); });
@@ -143,6 +144,35 @@ TEST_P(WithoutLocks, ThatOfALivingProcessOfAnotherHostIsRefused) {
   other.join();
   EXPECT_NE(message.find("'pid 1 on host elsewhere'"), std::string::npos) << message;
   EXPECT_EQ(read_file(holder_), "pid 1 on host elsewhere, heartbeat 8\n");
+}
+
+TEST_P(WithoutLocks, AnEntryThatIsNoSmallFileStays) {
+  make_folders(files_, holder_);
+  EXPECT_NE(refusal().find(".lock-holder' is no run's: remove it"), std::string::npos);
+  std::filesystem::remove(holder_);
+  ASSERT_EQ(mkfifo(holder_.c_str(), 0666), 0);
+  EXPECT_NE(refusal().find(".lock-holder' is no run's: remove it"), std::string::npos);
+  std::filesystem::remove(holder_);
+  leave(std::string(5000, 'x'));
+  EXPECT_NE(refusal().find(".lock-holder' is no run's: remove it"), std::string::npos);
+}
+
+TEST_P(WithoutLocks, AStopEndsTheWait) {
+  make_folders(files_, out_);
+  leave("pid 1 on host elsewhere, heartbeat 7\n");
+  const HolderFile::Seconds never{3600};
+  const std::string message =
+      error_of(ExitCode::stopped, [&] { RunLock(files_, out_, {.heartbeat = never, .give_up = [] { return true; }}); });
+  EXPECT_NE(message.find("'pid 1 on host elsewhere'"), std::string::npos) << message;
+  EXPECT_EQ(read_file(holder_), "pid 1 on host elsewhere, heartbeat 7\n");
+}
+
+TEST_P(WithoutLocks, WhoTookItOverIsNamed) {
+  RunLock lock = take();
+  EXPECT_EQ(lock.taken_by(), "");
+  leave("pid 1 on host elsewhere, heartbeat 7\n");
+  EXPECT_FALSE(lock.in_place());
+  EXPECT_EQ(lock.taken_by(), "pid 1 on host elsewhere");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WithoutLocks,

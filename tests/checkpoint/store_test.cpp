@@ -240,6 +240,8 @@ TEST_F(StoreTest, SillyRenamedFilesAreLeftAlone) {
 
 TEST_F(StoreTest, PruneKeepsTheNewestGoodOne) {
   for (int64_t step = 1; step <= 5; ++step) save(store_, step, static_cast<uint32_t>(step));
+  make_folders(files_, path_ / ".trash-step-00000000");  // of a removal that failed
+  spill(path_ / ".trash-step-00000000" / "state.json", "piece");
   EXPECT_EQ(store_.prune(5), std::vector<int64_t>{});
   EXPECT_EQ(store_.prune(3), (std::vector<int64_t>{1, 2}));
   for (int64_t step : {4, 5}) std::filesystem::remove(path_ / step_name(step) / "state.json");

@@ -80,7 +80,9 @@ SweepRunner::SweepRunner(Options options, std::vector<SweepOutcome> runs, Consol
 }
 
 ExitCode SweepRunner::run() {
-  RunLock lock(files_, options_.out, [this](const std::string& line) { console_.note("warning: " + line); });
+  RunLock lock(files_, options_.out,
+               {.say = [this](const std::string& line) { console_.note("warning: " + line); },
+                .give_up = [] { return StopSignals::requested() != 0; }});
   require_own_sweep_files(options_.out);
   lock.keep();
   require_same_settings();

@@ -17,6 +17,7 @@
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/run/run_files.h"
+#include "train/signals.h"
 
 namespace ct {
 namespace {
@@ -111,9 +112,10 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
     : out_(config.output),
-      lock_(
-          files_, without_foreign_files(out_), [&](const std::string& line) { console.note("warning: " + line); },
-          HolderFile::Seconds(config.communication.supervision.heartbeat_s)),
+      lock_(files_, without_foreign_files(out_),
+            {.heartbeat = HolderFile::Seconds(config.communication.supervision.heartbeat_s),
+             .say = [&](const std::string& line) { console.note("warning: " + line); },
+             .give_up = [] { return StopSignals::requested() != 0; }}),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
   const Path folder = out_ / kCheckpointFolder;
@@ -189,10 +191,14 @@ void RunFolder::keep_best(int64_t step) {
 }
 
 void RunFolder::require_in_place() const {
-  if (!lock_.in_place())
-    fail(ExitCode::io, "output folder ", in_quotes(out_.native()), ", or its ", kLockName,
-         ", was moved, removed or replaced while the run was using it: put it back, or start again with another "
-         "--output");
+  if (lock_.in_place()) return;
+  if (const std::string other = lock_.taken_by(); !other.empty())
+    fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " was taken over by ", in_quotes(other),
+         ", because this run gave no sign of life: nothing more is written; to continue it, start again once the other "
+         "has ended");
+  fail(ExitCode::io, "output folder ", in_quotes(out_.native()), ", or its ", kLockName,
+       ", was moved, removed or replaced while the run was using it: put it back, or start again with another "
+       "--output");
 }
 
 void RunFolder::make_room(int64_t step) {

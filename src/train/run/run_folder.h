@@ -63,7 +63,8 @@ class RunFolder {
 
   /// The identity in the checkpoints: the resumed run's id, or a new one.
   const RunIdentity& identity() const { return identity_; }
-  /// Throws Error(io) if the folder was moved, removed or replaced, or its lock removed; nothing may then be written.
+  /// Throws Error(io) if the folder was moved, removed or replaced, or its lock removed, and Error(usage) if another
+  /// run has taken it over; nothing may then be written.
   void require_in_place() const;
   /// Keeps a copy of best.bin for the checkpoint of that step, before that checkpoint exists.
   void keep_best(int64_t step);
