@@ -19,11 +19,8 @@ def threads_of(pid):
     return threads
 
 
-@check
-def ranks_do_not_share_a_core_beside_another_program():
-    """By default the kernel puts both ranks on one core and the other program, of lowest priority, on the other."""
-    if len(os.sched_getaffinity(0)) < 2:
-        raise Skip("one core")
+def share_of_looks_on_one_core():
+    """Two ranks compute, and programs of the lowest priority keep all other cores busy."""
     running = [start(["nice", "-n", "19", sys.executable, "-c", "while True: pass"])
                for _ in range(len(os.sched_getaffinity(0)) - 1)]
     try:
@@ -34,17 +31,28 @@ def ranks_do_not_share_a_core_beside_another_program():
         while job.poll() is None:
             looks.append(threads_of(job.pid))
             time.sleep(0.005)
+        expect_equal(finish(job).returncode, DONE)
         looks = looks[len(looks) // 4:len(looks) * 3 // 4]  # neither of its start nor of its end
         expect(len(looks) > 50 and all(looks), "the benchmark ended early", len(looks))
         common = set.intersection(*map(set, looks))
         a, b = sorted(common, key=lambda thread: looks[-1][thread][0] - looks[0][thread][0])[-2:]  # the ranks compute most
-        together = sum(look[a][1] == look[b][1] for look in looks)
-        expect(together < 0.6 * len(looks), "%d of %d times on one core" % (together, len(looks)))
-        expect_equal(finish(job).returncode, DONE)
+        return sum(look[a][1] == look[b][1] for look in looks) / len(looks)
     finally:
         for process in running:
             process.kill()
             process.communicate()
+
+
+@check
+def ranks_do_not_share_a_core_beside_another_program():
+    """By default the kernel puts both ranks on one core and the other program on the other: always together. Unknown
+    programs of the machine may do so once, but not three times."""
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skip("one core")
+    shares = []
+    while not shares or (shares[-1] >= 0.6 and len(shares) < 3):
+        shares.append(share_of_looks_on_one_core())
+    expect(shares[-1] < 0.6, "on one core in these shares of the looks", shares)
 
 
 main()
