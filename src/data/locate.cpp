@@ -67,7 +67,7 @@ void require_nothing_else(const DataKind& made, const fs::path& path) {
 }
 
 [[noreturn]] void refuse_name(std::string_view dataset) {
-  fail(ExitCode::usage, "data.dataset: '", dataset, "' is not a data set; use one of ",
+  fail(ExitCode::usage, "data.dataset: ", in_quotes(dataset), " is not a data set; use one of ",
        joined(dataset_choices(), ", "));
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -105,7 +106,7 @@ std::vector<std::string> model_names() {
 
 Builder find_model(const Model& model) {
   if (const Entry* entry = find_entry(model.name)) return entry->builder(model);
-  fail(ExitCode::usage, "model.name: no model is called '", model.name, "'; there are ",
+  fail(ExitCode::usage, "model.name: no model is called ", in_quotes(model.name), "; there are ",
        joined(kModels, ", ", &Entry::name));
 }
 

@@ -96,7 +96,7 @@ Named parse_named(std::string_view text, const Hosts& hosts, const std::string& 
   for (const std::string_view word : split(parts[1], ',')) {
     const int slot = slot_number(word, filter);
     if (known == KnownSlots::of_hosts && std::ranges::find(host->slots, slot) == host->slots.end())
-      fail(ExitCode::usage, "No slot '", slot, "' specified on host '", host->name, "': correct the filter ",
+      fail(ExitCode::usage, "No slot '", slot, "' specified on host ", in_quotes(host->name), ": correct the filter ",
            in_quotes(filter));
     named.slots.insert(slot);
   }

@@ -44,7 +44,7 @@ Endpoint endpoint_of(const Environment& environment) {
   const char* end = port + std::strlen(port);
   const auto [stop, error] = std::from_chars(port, end, at.port);
   if (error != std::errc() || stop != end || at.port < 1 || at.port > 65535)
-    fail(ExitCode::usage, "MASTER_PORT='", port, "' is not a TCP port: give a number from 1 to 65535");
+    fail(ExitCode::usage, "MASTER_PORT=", in_quotes(port), " is not a TCP port: give a number from 1 to 65535");
   const char* agent = environment("TORCHELASTIC_USE_AGENT_STORE");
   if (agent != nullptr && std::string_view(agent) == "True") {  // which has the port itself
     at.port += 1;
