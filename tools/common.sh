@@ -37,6 +37,52 @@ configure_preset() {
   rm -f "$log"
 }
 
+# fetch_wheel NAME VERSION HASH FOLDER PART...: downloads a package by pip, checked against its hash, and puts those files
+# whose path in it matches a PART, a pattern of bash, into .third_party/FOLDER. If they are there, it does nothing. Without
+# pip or a network it exits with 77.
+fetch_wheel() {
+  local name=$1 version=$2 hash=$3 to=$root/.third_party/$4 python=python3 machine
+  shift 4
+  [ "$(cat "$to/version" 2>/dev/null)" != "$version" ] || return 0
+  skip() { say "skipped: $*"; exit 77; }
+  machine=$(uname -m)
+  [ -n "$hash" ] || skip "there is no package $name for $machine"
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    python=$root/.third_party/python/bin/python3
+    [ -x "$python" ] || python3 -m venv "$root/.third_party/python" >/dev/null 2>&1 ||
+      skip "there is no pip: install python3-venv, and run this again"
+  fi
+
+  mkdir -p "$root/.third_party"
+  work=$(mktemp -d "$root/.third_party/download.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  echo "$name==$version --hash=sha256:$hash" >"$work/requirements.txt"
+  if ! "$python" -m pip download --retries 1 --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+    --require-hashes --python-version 3.11 --implementation cp --abi cp311 --abi none --platform "manylinux_2_28_$machine" \
+    --platform "manylinux_2_17_$machine" --dest "$work" --requirement "$work/requirements.txt" >"$work/log" 2>&1; then
+    if grep -q 'DO NOT MATCH THE HASHES' "$work/log"; then
+      die "$name $version has a different hash from the expected one: compare it with the one in this script"
+    fi
+    skip "pip cannot download $name $version: $(grep -m 1 '^ERROR' "$work/log" || tail -n 1 "$work/log")"
+  fi
+  python3 - "$work" "$@" <<'PYTHON' || die "$name $version lacks the expected files"
+import fnmatch, pathlib, sys, zipfile
+
+work = pathlib.Path(sys.argv[1])
+(wheel,) = work.glob("*.whl")
+with zipfile.ZipFile(wheel) as files:
+    for part in sys.argv[2:]:
+        wanted = [name for name in files.namelist() if fnmatch.fnmatch(name, part)]
+        if not wanted:
+            sys.exit(1)
+        files.extractall(work / "files", wanted)
+PYTHON
+  echo "$version" >"$work/files/version"
+  rm -rf "$to"
+  mv "$work/files" "$to"
+  say "$name $version is in ${to#"$root"/}"
+}
+
 # cuda_headers: if there is a CUDA toolkit, installs cuDNN's frontend. If that fails, the build prints a message and the
 # program is built without GPUs.
 cuda_headers() {

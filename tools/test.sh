@@ -55,7 +55,10 @@ elif [ $unit = yes ]; then
 fi
 
 [ $packages = no ] || "$root/tools/install_packages.sh"
-[ $preset != release ] || cuda_headers
+if [ "$preset" = release ]; then
+  cuda_headers
+  ! "$root/tools/cuda_roots.sh" >/dev/null 2>&1 || "$root/tools/install_cuobjdump.sh" || true
+fi
 cd "$root"
 say "building (build/$preset)"
 configure_preset "$preset"
