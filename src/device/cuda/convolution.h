@@ -18,6 +18,23 @@ struct ConvolutionShape {
   DType dtype;  // f32, bf16 or f16; sums are f32
 };
 
+/// That of a layer from the shapes of its x and y.
+inline ConvolutionShape convolution_shape(const Shape& x, const Shape& y, int kernel, int stride, int pad, bool planar,
+                                          DType dtype) {
+  return {.n = x[0],
+          .in_channels = planar ? x[1] : x[3],
+          .in_h = planar ? x[2] : x[1],
+          .in_w = planar ? x[3] : x[2],
+          .out_channels = y[3],
+          .out_h = y[1],
+          .out_w = y[2],
+          .kernel = kernel,
+          .stride = stride,
+          .pad = pad,
+          .planar = planar,
+          .dtype = dtype};
+}
+
 /// The pass: y from x and w; dx from dy and w; dw from x and dy (f32 for any dtype, but sums may have been rounded to
 /// the dtype once).
 enum class ConvolutionPass : uint8_t { forward, grad_input, grad_weights };
@@ -32,6 +49,11 @@ class Convolution {
   virtual void launch(void* image, void* weights, void* result, void* workspace) = 0;
   /// The engine and its settings, as a line for another rank or a later run.
   virtual std::string plan() const = 0;
+  /// What the library says of its kernels.
+  struct Traits {
+    bool tensor_cores, compiled_here;  // compiled when they are first planned, not with the library
+  };
+  virtual Traits traits() const = 0;
 };
 
 class Convolutions {

@@ -8,6 +8,7 @@
 #include <array>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -134,7 +135,9 @@ bool is(const Engine& found, const Engine& wanted) {
 /// would look for a runtime of its own beside the one that the program is linked with.
 class Graph : public fe::graph::Graph {
  public:
-  Graph(ConvolutionPass pass, const ConvolutionShape& shape) {
+  /// device: of the GPU to plan for, if it is not the one of build_operation_graph()'s handle.
+  Graph(ConvolutionPass pass, const ConvolutionShape& shape, const std::shared_ptr<fe::DeviceProperties>& device) {
+    if (device) set_device_properties(device);
     set_compute_data_type(fe::DataType_t::FLOAT);
     set_cuda_graph_retention(fe::CudaGraphRetention_t::NONE);  // see Convolution
     const auto [image, weights, result] = images(shape);
@@ -206,6 +209,13 @@ class Graph : public fe::graph::Graph {
       if (i != static_cast<size_t>(index)) plans.execution_plans[i].reset();
   }
 
+  Convolution::Traits traits(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    const auto has = [](const auto& notes, auto note) { return std::ranges::count(notes, note) > 0; };
+    return {.tensor_cores = has(plans.numeric_notes[i], fe::NumericalNote_t::TENSOR_CORE),
+            .compiled_here = has(plans.behavior_notes[i], fe::BehaviorNote_t::RUNTIME_COMPILATION)};
+  }
+
   size_t workspace_bytes(int64_t index) const { return static_cast<size_t>(get_workspace_size_plan_at_index(index)); }
 
   /// Image, weights and result, as the pass computes one from the others.
@@ -247,6 +257,11 @@ class Session {
       fail(ExitCode::usage, description(), " (", library_.path(), ") is too old: install cuDNN ", text(kOldest),
            " or a later 9, and name its folder by --cuda-path");
     open_what_engines_need();
+    if (const std::string& gpu = options.planned_for; !gpu.empty()) {
+      planned_for_ = std::make_shared<fe::DeviceProperties>();
+      CT_CUDA(planned_for_->deserialize({gpu.begin(), gpu.end()}));
+      return;
+    }
     cudnnHandle_t handle = nullptr;
     CT_CUDA(fe::detail::create_handle(&handle));
     handle_ = Handle<cudnnHandle_t, fe::detail::destroy_handle>(handle);
@@ -254,7 +269,9 @@ class Session {
   }
 
   const LibraryOptions& options() const { return options_; }
+  /// Null with planned_for().
   cudnnHandle_t handle() const { return handle_; }
+  const std::shared_ptr<fe::DeviceProperties>& planned_for() const { return planned_for_; }
   std::string description() const { return str("cuDNN ", text(version())); }
 
  private:
@@ -275,12 +292,15 @@ class Session {
   LibraryOptions options_;
   Library library_;
   Handle<cudnnHandle_t, fe::detail::destroy_handle> handle_;
+  std::shared_ptr<fe::DeviceProperties> planned_for_;  // null: the GPU here
 };
 
 class CudnnConvolution final : public Convolution {
  public:
   CudnnConvolution(std::shared_ptr<const Session> session, ConvolutionPass pass, const ConvolutionShape& shape)
-      : session_(std::move(session)), shape_(shape), graph_(std::make_unique<Graph>(pass, shape)) {
+      : session_(std::move(session)),
+        shape_(shape),
+        graph_(std::make_unique<Graph>(pass, shape, session_->planned_for())) {
     CT_CUDA(graph_->build_operation_graph(session_->handle()));
     if (pass == ConvolutionPass::grad_weights && shape.dtype != DType::f32) {
       const Image weights = images(shape).weights;
@@ -299,7 +319,8 @@ class CudnnConvolution final : public Convolution {
     const size_t enough = session_->options().autotune ? kCandidates : 1;
     std::vector<int64_t> built;
     std::string reason = "none is reproducible";
-    for (int64_t i = 0; i < graph_->get_execution_plan_count() && built.size() < enough; ++i) {
+    for (const int64_t i : ranked()) {
+      if (built.size() == enough) break;
       const std::string refused = graph_->build(i);
       refused.empty() ? built.push_back(i) : void(reason = refused);
     }
@@ -339,8 +360,20 @@ class CudnnConvolution final : public Convolution {
 
   std::string plan() const override { return session_->description() + " " + engine_; }
 
+  Traits traits() const override { return graph_->traits(index_); }
+
  private:
   using Memory = Handle<void*, cudaFree>;
+
+  /// As heuristics rank them, but those on tensor cores first: of some strided convolutions of 16-bit types the first
+  /// has none.
+  std::vector<int64_t> ranked() const {
+    std::vector<int64_t> plans(static_cast<size_t>(graph_->get_execution_plan_count()));
+    std::iota(plans.begin(), plans.end(), 0);
+    if (shape_.dtype != DType::f32)
+      std::ranges::stable_partition(plans, [&](int64_t i) { return graph_->traits(i).tensor_cores; });
+    return plans;
+  }
 
   static Memory allocate(size_t bytes) {
     void* memory = nullptr;

@@ -113,19 +113,7 @@ k::ConvReluPoolShape pool_shape(const Context& in, ValueId x, ValueId y, int ker
 }
 
 ConvolutionShape conv_shape(const Context& in, ValueId x, ValueId y, int kernel, int stride, int pad, bool planar) {
-  const Shape &from = in.shape(x), &to = in.shape(y);
-  return {.n = from[0],
-          .in_channels = planar ? from[1] : from[3],
-          .in_h = planar ? from[2] : from[1],
-          .in_w = planar ? from[3] : from[2],
-          .out_channels = to[3],
-          .out_h = to[1],
-          .out_w = to[2],
-          .kernel = kernel,
-          .stride = stride,
-          .pad = pad,
-          .planar = planar,
-          .dtype = in.dtype(x)};
+  return convolution_shape(in.shape(x), in.shape(y), kernel, stride, pad, planar, in.dtype(x));
 }
 
 int64_t channels(const Shape& s) { return s[s.rank() - 1]; }

@@ -12,6 +12,8 @@ struct LibraryOptions {
   LibraryPlaces places;
   bool autotune = false;
   bool tf32 = false;
+  std::string planned_for =
+      {};  // a GPU's properties in cuDNN's own form, to plan for it where there is none, without running
 };
 
 }  // namespace ct::cuda

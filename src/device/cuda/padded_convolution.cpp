@@ -51,6 +51,7 @@ class PaddedConvolution final : public Convolution {
   }
 
   std::string plan() const override { return padded_->plan(); }
+  Traits traits() const override { return padded_->traits(); }
 
  private:
   static size_t room(int64_t elements, DType dtype) {

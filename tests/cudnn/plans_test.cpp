@@ -1,0 +1,104 @@
+// Every convolution of the networks that are trained on GPUs has a plan of cuDNN for an H100, which is chosen here
+// without one: cuDNN takes its properties from a text.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "device/cuda/convolution.h"
+#include "device/cuda/padded_convolution.h"
+#include "model/models.h"
+
+namespace ct::cuda {
+namespace {
+
+constexpr const char* kH100 =
+    R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":85029158912,)"
+    R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+    R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
+    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
+    R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})";
+
+struct Network {
+  Model model;
+  int64_t batch, side;
+  DType compute;
+};
+
+/// The name of the test.
+std::string name_of_network(const testing::TestParamInfo<Network>& info) {
+  return str(info.param.model.name, "_", name_of(info.param.compute));
+}
+
+struct Planned {
+  ConvolutionPass pass;
+  ConvolutionShape shape;
+};
+
+/// As the backend plans them.
+std::vector<Planned> convolutions_of(const Network& network) {
+  const Graph graph = build_graph(find_model(network.model), {.batch = network.batch,
+                                                              .height = network.side,
+                                                              .width = network.side,
+                                                              .scale = {1, 1, 1},
+                                                              .shift = {0, 0, 0},
+                                                              .compute = network.compute});
+  std::vector<Planned> all;
+  const auto add = [&](ConvolutionPass pass, ValueId x, ValueId y, const auto& op, bool planar) {
+    const auto value = [&](ValueId id) { return graph.values()[static_cast<size_t>(id)]; };
+    const ConvolutionShape shape =
+        convolution_shape(value(x).shape, value(y).shape, op.kernel, op.stride, op.pad, planar, value(x).dtype);
+    all.push_back({pass, padded_shape(pass, shape).value_or(shape)});
+  };
+  for (const ComputeOp& op : graph.ops()) {
+    if (const auto* c = std::get_if<Conv2d>(&op)) add(ConvolutionPass::forward, c->x, c->y, *c, c->planar);
+    if (const auto* c = std::get_if<Conv2dGradW>(&op)) add(ConvolutionPass::grad_weights, c->x, c->dy, *c, c->planar);
+    if (const auto* c = std::get_if<Conv2dGradX>(&op)) add(ConvolutionPass::grad_input, c->dx, c->dy, *c, false);
+  }
+  return all;
+}
+
+class CudnnPlans : public testing::TestWithParam<Network> {};
+
+TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
+  std::unique_ptr<Convolutions> cudnn;
+  try {
+    cudnn = make_convolutions({.stream = nullptr, .planned_for = kH100});
+  } catch (const Error& e) {
+    GTEST_SKIP() << e.what();
+  }
+  const std::vector<Planned> all = convolutions_of(GetParam());
+  ASSERT_FALSE(all.empty());
+  for (const auto& [pass, shape] : all) {
+    SCOPED_TRACE(str("pass ", static_cast<int>(pass), " of ", shape.n, " x ", shape.in_h, " x ", shape.in_w, " x ",
+                     shape.in_channels, " to ", shape.out_channels, ", kernel ", shape.kernel, ", stride ",
+                     shape.stride));
+    const auto chosen = cudnn->prepare(pass, shape);
+    EXPECT_LE(chosen->workspace_bytes(), size_t{256} << 20);
+    EXPECT_EQ(chosen->traits().tensor_cores, shape.dtype != DType::f32);
+    // cuDNN does not say of each such kernel that it adds floats atomically: its code would have to be looked at.
+    EXPECT_FALSE(chosen->traits().compiled_here);
+
+    const auto restored = cudnn->prepare(pass, shape, chosen->plan());
+    EXPECT_EQ(restored->plan(), chosen->plan());
+    EXPECT_EQ(restored->workspace_bytes(), chosen->workspace_bytes());
+  }
+}
+
+Network network(const std::string& name, int64_t batch, int64_t side, DType compute) {
+  return {.model = {.name = name}, .batch = batch, .side = side, .compute = compute};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    H100, CudnnPlans,
+    testing::Values(network("resnet18", 512, 32, DType::bf16), network("resnet18", 512, 32, DType::f16),
+                    network("resnet18", 128, 32, DType::f32), network("resnet50", 256, 224, DType::bf16),
+                    network("resnet50", 64, 224, DType::f16), network("resnet50", 32, 224, DType::f32),
+                    network("airbench", 1000, 32, DType::bf16), network("resnet9", 512, 32, DType::bf16),
+                    network("cnn_plain", 4, 32, DType::f32), network("cnn_plain", 256, 32, DType::bf16),
+                    network("cct", 128, 32, DType::bf16)),
+    name_of_network);
+
+}  // namespace
+}  // namespace ct::cuda
