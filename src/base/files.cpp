@@ -54,7 +54,8 @@ std::string_view remedy_for(int error) {
 
 void fail_io(std::string_view what, const Path& path, int error, ExitCode code) {
   const bool memory = error == ENOMEM;
-  if (error == EIO || error == ESTALE) code = ExitCode::io;
+  // What keeps a file from being read is no fault of the file.
+  if (error == EIO || error == ESTALE || error == EMFILE || error == ENFILE) code = ExitCode::io;
   fail(memory ? ExitCode::memory : code, memory ? "out of memory: " : "", "cannot ", what, " ",
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
@@ -163,7 +164,8 @@ class OpenedFile {
     fd_ = uninterrupted([&] { return files_.open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | nofollow, 0); });
     if (fd_ < 0 && errno == ELOOP && nofollow != 0)
       fail(code, "cannot open ", in_quotes(path.native()), ": it is a symbolic link: put the file in its place");
-    if (fd_ < 0) fail_io("open", path, errno, code);
+    // Permission is no fault of a checkpoint, which somebody might delete for it.
+    if (fd_ < 0) fail_io("open", path, errno, code == ExitCode::checkpoint && errno == EACCES ? ExitCode::io : code);
     const bool known = fstat(fd_, &info_) == 0;
     if (known && S_ISREG(info_.st_mode)) return;
     const int error = errno;
@@ -257,7 +259,7 @@ std::string read_file(const Path& path, uint64_t limit, MappedFile::Links links,
   OpenedFile file(path, links, code);
   if (file.size() > limit) {
     fail(code, "cannot read ", in_quotes(path.native()), ": it has ", file.size(), " bytes, more than the ", limit,
-         " that such a file can have");
+         " that such a file can have: move it away, or give another");
   }
   std::string text(file.size(), '\0');
   text.resize(file.read(std::as_writable_bytes(std::span(text))));

@@ -21,8 +21,6 @@ constexpr int kBeats = 4;  // in the time of a heartbeat: a slow disk must not m
 constexpr HolderFile::Seconds kLook{0.1};
 constexpr off_t kLongest = 1024;  // bytes
 
-/// "pid 123 on host a"
-std::string name_in(const std::string& text) { return text.substr(0, text.find(", ")); }
 /// All but the heartbeat.
 std::string owner_in(const std::string& text) { return text.substr(0, text.find(kBeat)); }
 
@@ -31,17 +29,34 @@ bool is_near(const std::string& text) {
   return owner_in(text).ends_with(str(" on host ", host_name(), kPids, pid_space()));
 }
 
-bool is_of_dead_process(const std::string& text) {
+/// Of a near one; none: it cannot be read.
+std::optional<int> pid_in(const std::string& text) {
   int pid = 0;
-  return is_near(text) && std::sscanf(text.c_str(), "pid %d ", &pid) == 1 && ::kill(pid, 0) != 0 && errno == ESRCH;
+  return std::sscanf(text.c_str(), "pid %d ", &pid) == 1 ? std::optional(pid) : std::nullopt;
+}
+
+bool is_dead(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+bool is_of_dead_process(const std::string& text) {
+  const auto pid = pid_in(text);
+  return is_near(text) && pid && is_dead(*pid);
 }
 
 }  // namespace
 
 std::string lock_holder() { return str("pid ", getpid(), " on host ", host_name()); }
 
+std::string lock_text() { return str(lock_holder(), kPids, pid_space()); }
+
+std::string name_in_lock(const std::string& text) { return text.substr(0, text.find(", ")); }
+
+bool is_of_living_process(const std::string& text) {
+  const auto pid = pid_in(text);
+  return is_near(text) && pid && *pid != getpid() && !is_dead(*pid);
+}
+
 HolderFile::HolderFile(FileSystem& files, const Path& path, const Wait& wait)
-    : files_(files), path_(path), own_(str(lock_holder(), kPids, pid_space())), heartbeat_(wait.heartbeat) {
+    : files_(files), path_(path), own_(lock_text()), heartbeat_(wait.heartbeat) {
   take(wait);
   heart_ = std::thread([this] { beat(); });
 }
@@ -66,7 +81,7 @@ bool HolderFile::in_place() const {
 
 std::string HolderFile::holder() const {
   try {
-    return name_in(text().value_or(""));
+    return name_in_lock(text().value_or(""));
   } catch (const Error&) {
     return "";
   }
@@ -86,7 +101,7 @@ void HolderFile::take(const Wait& wait) {
     if (const size_t begin = there->find_first_not_of('\0'); begin != there->npos && !there->starts_with("pid "))
       is_no_runs();
     if (!is_of_dead_process(*there)) {
-      const std::string whose = there->empty() ? "another run" : in_quotes(name_in(*there));
+      const std::string whose = there->empty() ? "another run" : in_quotes(name_in_lock(*there));
       const bool near = is_near(*there);
       if (!near)
         wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
@@ -115,7 +130,7 @@ bool HolderFile::gives_a_sign_of_life(const std::string& before, const std::func
     std::this_thread::sleep_for(std::min(kLook, heartbeat_ / kBeats));
     if (give_up())
       fail(ExitCode::stopped, "stopped on request while ", in_quotes(path_.native()), " of ",
-           in_quotes(name_in(before)), " kept the folder: run the same command again");
+           in_quotes(name_in_lock(before)), " kept the folder: run the same command again");
     const std::optional<std::string> now = text();
     if (now != before) return now.has_value();
   }

@@ -16,6 +16,12 @@ namespace ct {
 
 /// The name of this process in locks: "pid 123 on host a".
 std::string lock_holder();
+/// The same with what its pid is of: "pid 123 on host a, pids of B/C".
+std::string lock_text();
+/// "pid 123 on host a" of such a text.
+std::string name_in_lock(const std::string& text);
+/// Is that another process of this host, boot and container, and alive?
+bool is_of_living_process(const std::string& text);
 
 class HolderFile {
  public:

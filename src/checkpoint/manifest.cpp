@@ -102,7 +102,7 @@ std::string manifest_text(const Manifest& m) {
 }
 
 void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check check,
-                 const std::function<void(const std::string&)>& wrong) {
+                 const std::function<void(const Error&)>& wrong) {
   const Path path = folder / part.name;
   try {
     if (kind_of_entry(path, ExitCode::checkpoint) == PathKind::nothing) refuse_part(path, "it is missing");
@@ -121,13 +121,13 @@ void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check ch
       // Say which tensor, where that is possible.
       const SafetensorsFile tensors(path, SafetensorsFile::Check::header, MappedFile::Links::refuse);
       const auto damaged = tensors.damaged_tensors();
-      for (const std::string& line : damaged) wrong(line + std::string(kTakeAnother));
+      for (const std::string& line : damaged) wrong(Error(ExitCode::checkpoint, line + std::string(kTakeAnother)));
       if (!damaged.empty()) return;
     }
     refuse_part(path, "its checksum differs from the manifest's");
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;  // which is no fault of the file
-    wrong(e.what());
+    wrong(e);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "checkpoint/safetensors.h"
 
@@ -51,10 +52,10 @@ Manifest read_manifest(const Path& folder);
 /// The text of manifest.json, sealed with its checksum.
 std::string manifest_text(const Manifest& manifest);
 
-/// Compares a listed file with its entry: length and checksum, or the length alone. Calls `wrong` with a line for each
-/// fault, with the tensor if possible.
+/// Compares a listed file with its entry: length and checksum, or the length alone. Calls `wrong` for each fault, with
+/// the tensor if possible: Error(checkpoint), or Error(io) where the file cannot be read.
 void verify_part(const Path& folder, const Part& part, SafetensorsFile::Check check,
-                 const std::function<void(const std::string&)>& wrong);
+                 const std::function<void(const Error&)>& wrong);
 
 /// "step-00000120"
 std::string step_name(int64_t step);

@@ -59,30 +59,37 @@ RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
 
 RunLock::~RunLock() {
   holder_.reset();
+  if (locked_ && in_place())
+    uninterrupted([&] { return files_.truncate(file_.fd(), 0); });  // its text means a live run
   if (made_.empty() || !in_place()) return;
   uninterrupted([&] { return files_.unlink(out_ / kLockName); });
   remove_folders(files_, made_);
 }
 
 RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock(files, out, missing_folders(out)) {
-  if (uninterrupted([&] { return files_.lock(file_.fd()); }) != 0) {
-    const int error = errno;
-    if (error == EWOULDBLOCK) {
-      keep();  // it is the other's
-      const std::string holder = start_of(file_, kLongestHolder);
-      fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
-           holder.empty() ? "another run" : in_quotes(holder.substr(0, holder.find('\n'))),
-           ": wait for it, stop it or give another --output");
-    }
+  locked_ = uninterrupted([&] { return files_.lock(file_.fd()); }) == 0;
+  const int error = errno;
+  const std::string there = start_of(file_, kLongestHolder), text = there.substr(0, there.find('\n'));
+  const auto in_use = [&](std::string_view remedy) {
+    keep();  // it is the other's
+    fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
+         text.empty() ? "another run" : in_quotes(name_in_lock(text)),
+         ": wait for it, stop it or give another --output", remedy);
+  };
+  if (!locked_ && error == EWOULDBLOCK) in_use("");
+  if (!locked_) {
     if (error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
+    if (is_of_living_process(text)) in_use(str("; if it is no run, remove ", in_quotes((out / kLockName).native())));
     wait.say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error),
                  "): ", kHolderName, " keeps other runs out instead"));
+  }
+  if (!locked_ || is_there(out / kHolderName)) {
     std::vector<Path> made = std::exchange(made_, {});  // in case they are another's
     holder_.emplace(files_, out / kHolderName, wait);
     made_ = std::move(made);
   }
   file_.truncate(0);
-  file_.write(lock_holder() + "\n");
+  if (locked_) file_.write(lock_text() + "\n");
 }
 
 bool RunLock::in_place() const {

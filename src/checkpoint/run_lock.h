@@ -17,7 +17,9 @@ inline constexpr std::string_view kHolderName = ".lock-holder";
 inline bool is_lock_name(std::string_view name) { return name == kLockName || name == kHolderName; }
 
 /// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies in any way. Where the file
-/// system has no locks, which is said, OUT/.lock-holder keeps other runs out (checkpoint/holder_file.h). A file .lock
+/// system has no locks, which is said, OUT/.lock-holder keeps other runs out (checkpoint/holder_file.h). Of two runs
+/// the file system may give a lock to one alone (hosts that mount it differently): a run with the lock holds
+/// .lock-holder too if it is there, and one without respects the lock of a living process of its host. A file .lock
 /// that no run wrote is refused.
 class RunLock {
  public:
@@ -32,6 +34,8 @@ class RunLock {
   void keep() { made_.clear(); }
   /// Is the held file still OUT/.lock? Otherwise another run could start there.
   bool in_place() const;
+  /// The name of the file that keeps others out.
+  std::string_view name() const { return holder_ ? kHolderName : kLockName; }
   /// "pid 123 on host a", who took the folder over; empty: nobody did.
   std::string taken_by() const;
 
@@ -42,6 +46,7 @@ class RunLock {
   Path out_;
   std::vector<Path> made_;  // the deepest first
   File file_;
+  bool locked_ = false;
   std::optional<HolderFile> holder_;
 };
 

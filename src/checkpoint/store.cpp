@@ -244,8 +244,14 @@ Path Store::path_of(int64_t step) const {
 }
 
 std::vector<std::string> Store::verify(int64_t step) const {
-  std::vector<std::string> problems;
-  const auto add = [&problems](const std::string& line) { problems.push_back(line); };
+  std::vector<std::string> lines;
+  for (const Error& e : problems_of(step)) lines.emplace_back(e.what());
+  return lines;
+}
+
+std::vector<Error> Store::problems_of(int64_t step) const {
+  std::vector<Error> problems;
+  const auto add = [&problems](const Error& e) { problems.push_back(e); };
   try {
     const Path folder = path_of(step);
     const Manifest m = manifest(step);
@@ -253,19 +259,26 @@ std::vector<std::string> Store::verify(int64_t step) const {
     if (problems.empty()) open_checkpoint(folder, m, SafetensorsFile::Check::all);
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;
-    add(e.what());
+    add(e);
   }
   return problems;
 }
 
 std::optional<int64_t> Store::newest_good(const std::function<void(const std::string&)>& report) const {
   const auto steps = list();
+  std::optional<Error> unread;
   for (size_t i = steps.size(); i-- > 0;) {
-    const auto problems = verify(steps[i]);
+    const auto problems = problems_of(steps[i]);
     if (problems.empty()) return steps[i];
-    for (const std::string& line : problems) report(line);
+    for (const Error& e : problems) {
+      report(e.what());
+      if (e.code() == ExitCode::io && !unread) unread = e;
+    }
   }
   if (steps.empty()) return std::nullopt;
+  if (unread)
+    fail(ExitCode::io, "none of the ", steps.size(), " checkpoints in ", in_quotes(folder_.native()),
+         " is valid and can be read: ", unread->what());
   fail(ExitCode::checkpoint, "none of the ", steps.size(), " checkpoints in ", in_quotes(folder_.native()),
        " is valid, the newest is ", step_name(steps.back()), ": restore a copy of one, or delete the run with --reset");
 }
@@ -299,7 +312,7 @@ Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity, Safe
   const Manifest m = read_manifest(folder);
   check_identity(folder, m, identity);
   for (const Part& part : m.parts) {
-    verify_part(folder, part, check, [](const std::string& line) { fail(ExitCode::checkpoint, line); });
+    verify_part(folder, part, check, [](const Error& e) { throw Error(e); });
   }
   return open_checkpoint(folder, m, check);
 }

@@ -26,6 +26,7 @@ struct Checkpoint {
   SafetensorsFile weights;
   std::vector<SafetensorsFile> optimizer;  // shard 0 of N first
   nlohmann::json state;
+  Path state_path() const { return weights.path().parent_path() / kStateFile; }
   /// The moments, joined from all shards.
   std::vector<LogicalTensor> moments() const { return logical_tensors(optimizer); }
   /// SafetensorsFile::require_unchanged of all its files.
@@ -76,7 +77,8 @@ class Store {
   /// All faults of a checkpoint, one line each with file and tensor; empty: it is good.
   std::vector<std::string> verify(int64_t step) const;
   /// The newest checkpoint that verifies; nullopt if there is no checkpoint at all. `report` is called with a line for
-  /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint).
+  /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint), or Error(io) if one could not
+  /// be read.
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
   /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
@@ -86,6 +88,7 @@ class Store {
 
  private:
   Path scratch(std::string_view prefix, int64_t step) const;
+  std::vector<Error> problems_of(int64_t step) const;
   void remove_trash();
   void remove_checkpoint(int64_t step);
   void remove_step_folder(const Path& path);

@@ -102,7 +102,7 @@ int ls(const Words& words) {
     try {
       if (problems.empty()) {
         const Checkpoint checkpoint = store.load(step);
-        ranks = std::to_string(provenance_from(checkpoint.state).ranks);
+        ranks = std::to_string(provenance_from(checkpoint.state, checkpoint.state_path()).ranks);
         not_finite = checkpoint.manifest.not_finite;
       }
     } catch (const Error& e) {
@@ -170,7 +170,7 @@ std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
 
 /// Over what equal runs have in common: tensors and where the run stands, not ranks, stage, device or configuration.
 std::string hash_of_state(const Checkpoint& checkpoint) {
-  return state_sha256(all_tensors(checkpoint), to_json(run_state_from(checkpoint.state)));
+  return state_sha256(all_tensors(checkpoint), to_json(run_state_from(checkpoint.state, checkpoint.state_path())));
 }
 
 int inspect(const Words& words) {
@@ -200,7 +200,7 @@ int inspect(const Words& words) {
   }
   if (target == Target::run) path = newest_good(path);
   const Checkpoint checkpoint = load_checkpoint(path, {});
-  const Provenance made_by = provenance_from(checkpoint.state);
+  const Provenance made_by = provenance_from(checkpoint.state, checkpoint.state_path());
   const std::string state_hash = hash ? hash_of_state(checkpoint) : "";
   std::printf("%s\n", printable(path.native()).c_str());
   print_file(checkpoint.weights);
@@ -209,7 +209,7 @@ int inspect(const Words& words) {
     print_tensors(file.views());
   }
   std::printf("\n");
-  const Json state = to_json(run_state_from(checkpoint.state));
+  const Json state = to_json(run_state_from(checkpoint.state, checkpoint.state_path()));
   for (const auto& [key, value] : state.items())
     std::printf("state %s: %s\n", plain(key).c_str(), value.dump().c_str());
   std::printf("run: %s, model %s, data %s, %lld ranks, %s\n", plain(checkpoint.manifest.identity.run).c_str(),
@@ -240,7 +240,8 @@ class Opened {
   const std::vector<TensorView>& views() const { return views_; }
   void require_unchanged() const { file_ ? file_->require_unchanged() : checkpoint_->require_unchanged(); }
   std::optional<Json> state() const {
-    return checkpoint_ ? std::optional(to_json(run_state_from(checkpoint_->state))) : std::nullopt;
+    return checkpoint_ ? std::optional(to_json(run_state_from(checkpoint_->state, checkpoint_->state_path())))
+                       : std::nullopt;
   }
 
  private:

@@ -99,7 +99,7 @@ int64_t steps_done(const TrainOptions& options, Config asked, int ranks, const D
   settle_by_data(asked, data, length);
   Console console(true, Verbosity::normal);
   const RunStart start = RunFolder::look(asked, ranks, options.resume, options.reset, console);
-  return start.loaded ? run_state_from(start.loaded->state).step : 0;
+  return start.loaded ? run_state_from(start.loaded->state, start.loaded->state_path()).step : 0;
 }
 
 /// Checks everything short of training, and prints the sizes: data, program, memory; or, without `asked`, the plan

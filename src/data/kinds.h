@@ -40,6 +40,7 @@ struct LocateOptions {
 };
 
 struct OpenOptions {
+  std::filesystem::path output = {};  // a folder that the program writes, which must not be among those of the classes
   OnCorrupt on_corrupt = OnCorrupt::error;
   Labels labels = Labels::fine;
   int threads = 1;                 // that generate a set in memory, or read its files; 0: all available cores

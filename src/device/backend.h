@@ -54,6 +54,8 @@ class Replay {
  public:
   virtual ~Replay() = default;
   virtual void launch() = 0;
+  /// Kernels, copies and fills in it.
+  virtual size_t nodes() const = 0;
 };
 
 /// A copy between a value in memory of allocate() and a ring of slots in memory of allocate_host().

@@ -297,6 +297,17 @@ void BoundProgram::record(GraphSegment& segment) {
   taken_back();
 }
 
+size_t BoundProgram::nodes(const PhaseProgram& program) {
+  size_t sum = 0;
+  for (const GraphSegment& segment : program.segments)
+    if (segment.replay) sum += segment.replay->nodes();
+  return sum;
+}
+
+size_t BoundProgram::recorded_nodes(int64_t micro_batches) const {
+  return static_cast<size_t>(micro_batches - 1) * nodes(micro_) + nodes(last_) + nodes(update_);
+}
+
 BoundProgram::Moved BoundProgram::moved() const { return {comm_.traffic(kKinds[0]), comm_.traffic(kKinds[1])}; }
 
 void BoundProgram::count(const Moved& moved) {

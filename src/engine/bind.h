@@ -90,6 +90,8 @@ class BoundProgram {
 
   /// Why a program is launched kernel by kernel instead of replayed; empty: none is.
   const std::string& not_recorded() const { return not_recorded_; }
+  /// Nodes of the recordings of a step of that many micro-batches, the exchange between ranks left out; 0: none yet.
+  size_t recorded_nodes(int64_t micro_batches) const;
 
  private:
   using Launch = CommQueue::Launch;
@@ -117,6 +119,7 @@ class BoundProgram {
     std::vector<GraphSegment> segments;
     int64_t runs = 0;
   };
+  static size_t nodes(const PhaseProgram& program);
   void run(PhaseProgram& program);
   void run(const GraphSegment& segment, int64_t queue_begin);
   void wait_for(int64_t communication, std::optional<StepPhase> then);

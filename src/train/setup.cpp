@@ -285,7 +285,8 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
   if (comm.rank() == 0 && config.data.train.empty() && config.data.val.empty())
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
-  const OpenOptions options = open_options(config, *sets.source.kind, comm);
+  OpenOptions options = open_options(config, *sets.source.kind, comm);
+  options.output = config.output;
   run_on_all_ranks(comm, [&] {
     const Roles roles = roles_of(config, sets.source);
     const auto open = [&](Split split) { return sets.source.kind->open(sets.source, split, options); };

@@ -490,6 +490,10 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
   }
   if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
+  run_on_all_ranks(comm_, [&] {
+    if (!checkpoint.empty())
+      require_position(state_, session_.steps_per_epoch(), session_.batch().train, Path(checkpoint) / kStateFile);
+  });
   if (state_.batch >= session_.steps_per_epoch()) {  // of a larger batch, which has fewer steps an epoch
     ++state_.epoch;
     state_.batch = 0;

@@ -27,12 +27,20 @@ std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, WeightSet set
   return tensors;
 }
 
+/// Is it a mean or sum of squares, of which an update takes the root?
+bool is_of_squares(const StateBuffer& state, const Parameter& parameter) {
+  if (state.kind != StateKind::moment) return parameter.name.ends_with("running_var");
+  return state.name == "exp_avg_sq" || state.name == "square_avg" || state.name == "sum";
+}
+
 /// Of elements from `row` on.
-void require_finite(const LogicalTensor& tensor, int64_t row, std::span<const float> elements) {
-  const auto bad = std::ranges::find_if_not(elements, [](float x) { return std::isfinite(x); });
-  if (bad != elements.end())
-    refuse_element(tensor, row, static_cast<size_t>(bad - elements.begin()),
-                   str("not finite (", *bad, "), against its manifest,"));
+void require_possible(const LogicalTensor& tensor, int64_t row, std::span<const float> elements, bool of_squares) {
+  const auto bad =
+      std::ranges::find_if_not(elements, [=](float x) { return std::isfinite(x) && !(of_squares && x < 0); });
+  if (bad == elements.end()) return;
+  refuse_element(tensor, row, static_cast<size_t>(bad - elements.begin()),
+                 std::isfinite(*bad) ? str("negative (", *bad, "), as no sum of squares is,")
+                                     : str("not finite (", *bad, "), against its manifest,"));
 }
 
 }  // namespace
@@ -61,7 +69,7 @@ void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, co
     if (tensor == nullptr) continue;
     const bool must_be_finite = not_finite != nullptr && std::ranges::count(*not_finite, stored_name(*tensor)) == 0;
     each_bucket(*tensor, held.begin, held.end, [&](int64_t first, std::span<const float> torch) {
-      if (must_be_finite) require_finite(*tensor, first, torch);
+      if (must_be_finite) require_possible(*tensor, first, torch, is_of_squares(state, p));
       const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
       const Layout layout = p.layout.rows(n);
       const int64_t begin = held.storage.begin + (first - held.begin) * layout.strides[0];

@@ -29,8 +29,8 @@ WeightSet evaluated_set(const SafetensorsFile& file);
 /// The name of a parameter's tensor.
 std::string name_of_parameter(const Parameter& parameter);
 /// Fills `state` with rows of the tensors that `name` returns; a parameter without a tensor keeps its value. Checksums
-/// of the read elements are checked, and all but those of `not_finite`, a manifest's list, must be finite if it is
-/// given: Error(checkpoint) with file and tensor.
+/// of the read elements are checked, and all but those of `not_finite`, a manifest's list, must be finite, and means
+/// of squares not below 0, if it is given: Error(checkpoint) with file and tensor.
 void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, const FlatLayout& flat,
                const StateBuffer& state, const std::function<std::string(const Parameter&)>& name,
                const std::vector<std::string>* not_finite = nullptr);

@@ -167,6 +167,41 @@ TEST_P(WithoutLocks, AStopEndsTheWait) {
   EXPECT_EQ(read_file(holder_), "pid 1 on host elsewhere, heartbeat 7\n");
 }
 
+TEST_P(WithoutLocks, OneThatGetsALockRespectsTheHolderOfOneThatGotNone) {
+  FileSystem whole;
+  {
+    RunLock lock = take();
+    const std::string message = error_of(ExitCode::usage, [&] { RunLock(whole, out_); });
+    EXPECT_NE(message.find(lock_holder()), std::string::npos) << message;
+  }
+  make_folders(files_, out_);
+  leave("pid 1 on host elsewhere, heartbeat 7\n");  // which gives no sign of life
+  RunLock lock(whole, out_, {.heartbeat = kHeartbeat});
+  EXPECT_NE(read_file(holder_).find(lock_holder()), std::string::npos);
+}
+
+TEST_P(WithoutLocks, OneThatGetsNoLockRespectsTheLockOfALivingProcess) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    FileSystem whole;
+    RunLock lock(whole, out_);
+    if (write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const std::string message = refusal();
+  EXPECT_NE(message.find(str("'pid ", child, " on host")), std::string::npos) << message;
+  EXPECT_NE(message.find("remove '" + (out_ / kLockName).native()), std::string::npos) << message;
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  take();
+  close(ready[0]);
+  close(ready[1]);
+}
+
 TEST_P(WithoutLocks, WhoTookItOverIsNamed) {
   RunLock lock = take();
   EXPECT_EQ(lock.taken_by(), "");

@@ -6,8 +6,9 @@ namespace ct::fuzz::state {
 namespace {
 
 void read(Input input) {
-  const nlohmann::json json = parse_strict_json(text_of(input), "state.json");
-  to_json(run_state_from(json), provenance_from(json)).dump();
+  const Path file = "state.json";
+  const nlohmann::json json = parse_strict_json(text_of(input), file.native());
+  to_json(run_state_from(json, file), provenance_from(json, file)).dump();
 }
 
 const Registered registered({.name = "state", .refusals = {ExitCode::checkpoint}, .read = read});

@@ -36,6 +36,13 @@ def evaluated():
     return json.loads(done.stdout), rows(path("p.csv")), rows(path("c.csv"))
 
 
+@check
+def each_table_needs_its_own_file():
+    done = run("eval", "--ckpt", trained(), "--confusion", path("both.csv"), "--predictions", path("./both.csv"))
+    expect_equal((done.returncode, os.path.exists(path("both.csv"))), (USAGE, False), done.stderr)
+    expect_match(done.stderr, "^error: --confusion and --predictions both name .*: give each its own file\n$")
+
+
 def near(found, expected, *what):
     expect(abs(found - expected) <= 1e-9, found, expected, *what)
 

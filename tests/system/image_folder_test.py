@@ -122,6 +122,15 @@ def folders_by_names_of_their_own():
 
 
 @check
+def a_run_is_no_class():
+    data = os.path.join(folders("among"), "train")
+    for output in os.path.join(data, "run"), os.path.join(data, "runs", "today"), data:
+        done = train(output, settings(data), config=LINEAR, expecting=USAGE)
+        expect_match(done.stderr, "error: output folder '.*' lies in '.*', whose folders are the classes: give another --output\n$")
+        expect_equal(sorted(os.listdir(data)), CLASSES, output)
+
+
+@check
 def damaged_pictures_are_named_or_counted():
     data = folders("damaged", train=4, val=4)
     train_picture, val_picture = os.path.join(data, "train", "bee", "p01.png"), os.path.join(data, "val", "ant", "p02.png")

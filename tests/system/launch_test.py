@@ -308,7 +308,13 @@ def no_rank_outlives_the_launcher():
 def logs_of_ranks_and_the_launchers_number():
     output, logs = path("logged"), path("logs")
     job = start(by_itself(output, words=["--enable_each_rank_log", logs, "--save_pid"]), env=CLEAN)
+    pid_file = "/tmp/%d.deepspeed" % job.pid
+    while job.poll() is None and not (os.path.exists(pid_file) and os.path.getsize(pid_file)):
+        time.sleep(0.001)
+    with open(pid_file) as file:
+        expect_equal(file.read(), str(job.pid))
     done = finish(job)
+    expect(not os.path.exists(pid_file), "the file of the launcher's number is left")
     expect_equal(done.returncode, DONE, done.stderr)
     expect_equal(done.stdout, "", "all goes into the logs")
     names = sorted(os.listdir(logs))
@@ -316,12 +322,6 @@ def logs_of_ranks_and_the_launchers_number():
            and re.fullmatch(r"\d{14}_rank1\.log", names[1]), names)
     with open(os.path.join(logs, names[0])) as log:
         expect("Finished Training" in log.read(), "nothing in rank 0's log")
-    pid_file = "/tmp/%d.deepspeed" % job.pid
-    try:
-        with open(pid_file) as file:
-            expect_equal(file.read(), str(job.pid))
-    finally:
-        os.remove(pid_file)
 
 
 @check

@@ -53,6 +53,7 @@ class StepBench {
   /// What this rank moved in a step.
   const Traffic& moved() const { return moved_; }
   const std::string& not_recorded() { return engine().bound().not_recorded(); }
+  size_t recorded_nodes() { return engine().bound().recorded_nodes(batch().accumulation); }
 
  private:
   const BenchFlags& flags_;
@@ -125,6 +126,7 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
   }
   const bool operations = f.operations && comm.size() == 1, host = bench.backend().is_host();
   const std::string not_recorded = bench.not_recorded();
+  const size_t nodes = bench.recorded_nodes();
   if (!operations) bench.finish();
   if (comm.rank() != 0) return 0;
   const BatchSizes& batch = bench.batch();
@@ -144,6 +146,8 @@ int bench_step(const BenchFlags& f, const Config& config, Communicator& comm) {
                  {"step_us", 1e6 * time.median},
                  {"step_us_min", 1e6 * time.min},
                  {"step_us_max", 1e6 * time.max}};
+  if (nodes > 0) text += str(", recorded as ", nodes, " nodes");
+  if (nodes > 0) result["recorded_nodes"] = nodes;
   if (!not_recorded.empty()) result["not_recorded"] = not_recorded;
   if (comm.size() > 1) {
     text += str("; ", bench.moved().elements, " elements (", bench.moved().bytes, " bytes) moved a step by rank 0");

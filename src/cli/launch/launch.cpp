@@ -151,12 +151,19 @@ void require_ssh(const LaunchFlags& flags, const Resources& resources) {
         "--no_ssh_check leaves this test out");
 }
 
-/// As DeepSpeed does, for scripts that look there.
+Path pid_file() { return str("/tmp/", getpid(), ".deepspeed"); }
+
+/// As DeepSpeed does, for scripts that look there. A file that says so already is that of an earlier process of this
+/// number, which has ended.
 void save_pid() {
-  const Path path = str("/tmp/", getpid(), ".deepspeed");
   FileSystem files;
-  File file(files, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
-  file.write(std::to_string(getpid()));
+  const std::string pid = std::to_string(getpid());
+  const bool earlier = kind_of_entry(pid_file()) == PathKind::file && read_file(pid_file(), pid.size()) == pid;
+  if (!earlier && is_there(pid_file()))
+    fail(ExitCode::io, in_quotes(pid_file().native()), " is there already, for --save_pid: remove it");
+  if (earlier) remove_file(files, pid_file());
+  File file(files, pid_file(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  file.write(pid);
   file.close();
 }
 
@@ -236,7 +243,9 @@ int run_launch(const LaunchFlags& flags, const Words& program) {
       const LocalRanks here = local_ranks(flags, ranks);
       if (flags.dry_run) return print_local(here), 0;
       if (flags.save_pid) save_pid();
-      return run_local_ranks(here);
+      const int code = run_local_ranks(here);
+      if (flags.save_pid) FileSystem().unlink(pid_file());
+      return code;
     }
     case Starter::srun:
       require_files_for_ranks(program);

@@ -127,6 +127,15 @@ void require_no_split(const fs::path& folder) {
            "folders of the classes into ", (folder / kTrainName).string(), "/");
 }
 
+/// A run's folder among those of the classes would be one of them.
+void require_no_output_in(const fs::path& folder, const fs::path& output) {
+  std::error_code failed;  // a path that cannot be followed is refused elsewhere
+  const fs::path inside = fs::weakly_canonical(output, failed).lexically_relative(fs::weakly_canonical(folder, failed));
+  if (!inside.empty() && *inside.begin() != "..")
+    fail(ExitCode::usage, "output folder ", in_quotes(output.native()), " lies in ", in_quotes(folder.native()),
+         ", whose folders are the classes: give another --output");
+}
+
 std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenOptions& options) {
   const Folders folders = folders_of(source);
   const fs::path& own = folders.of(split);
@@ -137,6 +146,7 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
                                                                 "some pictures of each class into val/CLASS/; training "
                                                                 "(--data) needs no such division"
                                                               : "; put pictures of each class there");
+  if (!options.output.empty()) require_no_output_in(place, options.output);
   if (split == Split::train && place == source.folder) require_no_split(place);
   ImageFolderOptions folder{.pictures = options.pictures,
                             .on_corrupt = options.on_corrupt,

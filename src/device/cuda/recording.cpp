@@ -33,12 +33,15 @@ class GraphReplay final : public Replay {
     cudaGraphExec_t exec = nullptr;
     CT_CUDA(cudaGraphInstantiate(&exec, graph, 0));
     exec_ = Handle<cudaGraphExec_t, cudaGraphExecDestroy>(exec);
+    CT_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes_));
     CT_CUDA(cudaGraphUpload(exec_, stream_));
   }
   void launch() override { CT_CUDA(cudaGraphLaunch(exec_, stream_)); }
+  size_t nodes() const override { return nodes_; }
 
  private:
   cudaStream_t stream_;
+  size_t nodes_ = 0;
   Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 

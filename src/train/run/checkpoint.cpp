@@ -186,7 +186,7 @@ RunState restore_checkpoint(const Path& path, const std::string& model, const Gr
   const std::vector<std::string>& not_finite = checkpoint.manifest.not_finite;
   for (const StateBuffer& state : states)
     if (!is_moment(state)) load_weights(checkpoint.weights, graph, flat, state, &not_finite);
-  if (restores == Moments::begin_anew) return run_state_from(checkpoint.state);
+  if (restores == Moments::begin_anew) return run_state_from(checkpoint.state, checkpoint.state_path());
   const auto moments = checkpoint.moments();
   std::vector<TensorSpec> specs;
   for (const StateBuffer& state : states)
@@ -198,7 +198,7 @@ RunState restore_checkpoint(const Path& path, const std::string& model, const Gr
       load_rows(
           moments, graph, flat, state, [&](const Parameter& p) { return state_spec(p, state.kind, state.name).name; },
           &not_finite);
-  return run_state_from(checkpoint.state);
+  return run_state_from(checkpoint.state, checkpoint.state_path());
 }
 
 }  // namespace ct

@@ -86,9 +86,10 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
 
   if (start.checkpoint.empty()) return start;
   start.loaded = load_checkpoint(start.checkpoint, RunIdentity{"", config.model.name});
-  const Provenance resumed = provenance_from(start.loaded->state);
+  const Provenance resumed = provenance_from(start.loaded->state, start.loaded->state_path());
   start.config = config_in(resumed.config, start.checkpoint / kStateFile);
-  if (const int64_t step = run_state_from(start.loaded->state).step; step != start.loaded->manifest.step)
+  if (const int64_t step = run_state_from(start.loaded->state, start.loaded->state_path()).step;
+      step != start.loaded->manifest.step)
     refuse_part(start.checkpoint / kStateFile, str("it is of step ", step));
   const Config& saved = *start.config;
   Config now = config;
@@ -130,8 +131,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   if (!start.loaded) return;
   warn_of_not_finite(*start.loaded, console);
   identity_.run = start.loaded->manifest.identity.run;
-  resumed_ = provenance_from(start.loaded->state);
-  resumed_state_ = run_state_from(start.loaded->state);
+  resumed_ = provenance_from(start.loaded->state, start.loaded->state_path());
+  resumed_state_ = run_state_from(start.loaded->state, start.loaded->state_path());
 }
 
 RunStart RunFolder::look(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console) {
@@ -196,6 +197,9 @@ void RunFolder::require_in_place() const {
     fail(ExitCode::usage, "output folder ", in_quotes(out_.native()), " was taken over by ", in_quotes(other),
          ", because this run gave no sign of life: nothing more is written; to continue it, start again once the other "
          "has ended");
+  if (lock_.name() == kHolderName)
+    fail(ExitCode::io, in_quotes((out_ / kHolderName).native()),
+         " was removed or replaced while the run was using it: nothing more is written; start again to continue");
   fail(ExitCode::io, "output folder ", in_quotes(out_.native()), ", or its ", kLockName,
        ", was moved, removed or replaced while the run was using it: put it back, or start again with another "
        "--output");

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -71,8 +73,8 @@ bool read_number(const Json& json, T& value) {
   return true;
 }
 
-[[noreturn]] void fail_damaged(std::string_view what) {
-  fail(ExitCode::checkpoint, "state.json ", what, "; the checkpoint is damaged, use an earlier one");
+[[noreturn]] void fail_damaged(const Path& file, std::string_view what) {
+  fail(ExitCode::checkpoint, in_quotes(file.native()), " ", what, "; the checkpoint is damaged, use an earlier one");
 }
 
 }  // namespace
@@ -92,7 +94,7 @@ Json to_json(const RunState& state, const Provenance& provenance) {
   return json;
 }
 
-Provenance provenance_from(const Json& state) {
+Provenance provenance_from(const Json& state, const Path& file) {
   Provenance provenance;
   each_origin(provenance, [&]<class T>(const char* name, T& value) {
     const auto at = state.find(name);
@@ -103,28 +105,43 @@ Provenance provenance_from(const Json& state) {
     } else {
       right = right && read_number(*at, value);
     }
-    if (!right) fail_damaged(str("does not describe the run: '", name, "'"));
+    if (!right) fail_damaged(file, str("does not describe the run: '", name, "'"));
   });
-  if (provenance.ranks < 1) fail_damaged("does not describe the run: 'ranks'");
+  if (provenance.ranks < 1) fail_damaged(file, "does not describe the run: 'ranks'");
   return provenance;
 }
 
-RunState run_state_from(const Json& json) {
+RunState run_state_from(const Json& json, const Path& file) {
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
-    if (at == json.end() || !read_number(*at, value)) fail_damaged(str("has no number '", name, "'"));
+    if (at == json.end() || !read_number(*at, value)) fail_damaged(file, str("has no number '", name, "'"));
   };
   each_field(state, read);
   each_rare_number(state, [&](const char* name, auto& value) {
     if (json.contains(name)) read(name, value);
   });
-  if (state.step < 0 || state.epoch < 0 || state.batch < 0 || state.scalars.applied < 0 || state.replaced < 0 ||
-      state.samples < 0 || state.optimizer_begun < 0)
-    fail_damaged("has a count below zero");
-  for (const int64_t part : {state.epoch, state.batch, state.scalars.applied, state.scalars.skipped})
-    if (part > state.step) fail_damaged(str("counts ", part, " within ", state.step, " steps"));
+  const StepScalars& done = state.scalars;
+  for (const int64_t count : {state.step, state.epoch, state.batch, state.samples, done.applied, done.skipped,
+                              done.bad_streak, state.running_images, state.epoch_images, state.replaced,
+                              state.optimizer_begun, state.best_step + 1, state.patience_used + 1})
+    if (count < 0) fail_damaged(file, "has a count below zero");
+  for (const int64_t part :
+       {state.epoch, state.batch, done.applied, done.skipped, done.bad_streak, state.best_step, state.optimizer_begun})
+    if (part > state.step) fail_damaged(file, str("counts ", part, " within ", state.step, " steps"));
+  if (done.applied + done.skipped != state.step)
+    fail_damaged(file, str("counts ", done.applied, " applied and ", done.skipped, " skipped steps of ", state.step));
+  if (state.running_images > state.samples || state.epoch_images > state.samples)
+    fail_damaged(file, str("counts more images than the ", state.samples, " of its steps"));
+  if (!(state.loss_scale.scale > 0)) fail_damaged(file, str("has the loss scale ", state.loss_scale.scale));
   return state;
+}
+
+void require_position(const RunState& state, int64_t steps_per_epoch, int64_t train_batch, const Path& file) {
+  if (state.samples != state.step * train_batch) return;
+  if (state.step != state.epoch * steps_per_epoch + state.batch || state.batch >= steps_per_epoch)
+    fail_damaged(file, str("is of step ", state.step, ", but of batch ", state.batch, " of epoch ", state.epoch,
+                           ", and an epoch has ", counted(steps_per_epoch, "step")));
 }
 
 }  // namespace ct

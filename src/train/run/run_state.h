@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/files.h"
 #include "graph/loss_scale.h"
 #include "metrics/metrics_log.h"
 #include "plan/step_scalars.h"
@@ -50,9 +51,13 @@ struct Provenance {
 
 Json to_json(const RunState& state);
 Json to_json(const RunState& state, const Provenance& provenance);
-/// Throws Error(checkpoint) for a state with a missing field or a wrong type.
-RunState run_state_from(const Json& json);
+/// Throws Error(checkpoint), with the path of `file`, for a state with a missing field, a wrong type, or numbers that
+/// no run has.
+RunState run_state_from(const Json& json, const Path& file);
 /// Throws Error(checkpoint) for a state with a missing field.
-Provenance provenance_from(const Json& state);
+Provenance provenance_from(const Json& state, const Path& file);
+/// Throws Error(checkpoint) unless the epoch and batch of a run that never had another batch size are where its steps
+/// lead.
+void require_position(const RunState& state, int64_t steps_per_epoch, int64_t train_batch, const Path& file);
 
 }  // namespace ct

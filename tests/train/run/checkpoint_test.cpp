@@ -92,7 +92,7 @@ class CheckpointTest : public testing::Test {
     auto tensors = logical_tensors(std::span(&c.weights, 1));
     const auto moments = c.moments();
     tensors.insert(tensors.end(), moments.begin(), moments.end());
-    return state_sha256(tensors, to_json(run_state_from(c.state)));
+    return state_sha256(tensors, to_json(run_state_from(c.state, c.state_path())));
   }
 
   TemporaryFolder folder_;
@@ -110,7 +110,7 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
       Rank rank(comm, s.stage, kEma);
       rank.fill(1);
       auto saves = writer(rank, path_of(s));
-      saves.begin({.step = 5}, provenance_, {});
+      saves.begin({.step = 5, .scalars = {.applied = 5}}, provenance_, {});
       rank.fill(5000);  // the snapshot is complete
       const auto saved = saves.finish();
       EXPECT_EQ(saved.path, (path_of(s) / "ckpt" / step_name(5)).string());
@@ -129,7 +129,7 @@ TEST_F(CheckpointTest, AnyRanksAndStageReadAnyOther) {
         Rank rank(comm, to.stage, kEma);
         EXPECT_EQ(restore_checkpoint(checkpoint, "", rank.graph, *rank.engine).step, 5);
         auto saves = writer(rank, again, nullptr, /*asynchronous=*/false);
-        saves.begin({.step = 5}, provenance_, {});
+        saves.begin({.step = 5, .scalars = {.applied = 5}}, provenance_, {});
         saves.finish();
         EXPECT_EQ(saves.snapshot_bytes(), 0u);
       });
@@ -268,7 +268,7 @@ TEST_F(CheckpointTest, DamagedElementsAreFoundByTheRankThatReadsThem) {
     Rank rank(comm, 1);
     rank.fill(1);
     auto saves = writer(rank, folder_.path());
-    saves.begin({.step = 1}, provenance_, {});
+    saves.begin({.step = 1, .scalars = {.applied = 1}}, provenance_, {});
     while (!saves.poll()) std::this_thread::yield();
   });
   const Path checkpoint = folder_ / "ckpt" / step_name(1), shard = checkpoint / "optim-01-of-02.safetensors";
@@ -298,7 +298,7 @@ TEST_F(CheckpointTest, BestWeightsStayBesideTheCheckpointsThatHadThem) {
     for (int64_t step = 1; step <= 3; ++step) {
       rank.fill(static_cast<float>(step));
       saves.write_weights("best.bin", {});
-      saves.begin({.step = step, .best_step = step}, provenance_, {});
+      saves.begin({.step = step, .scalars = {.applied = step}, .best_step = step}, provenance_, {});
       rank.fill(-1);
       if (comm.rank() == 0) spill(folder_ / "junk", "x");
       saves.finish();

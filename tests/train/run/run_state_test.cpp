@@ -2,10 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/checks.h"
 #include "base/error.h"
 
 namespace ct {
 namespace {
+
+const Path kFile = "run/state.json";
 
 RunState some_state() {
   RunState s{.step = 7, .epoch = 1, .batch = 3, .samples = 112};
@@ -19,7 +22,7 @@ RunState some_state() {
 }
 
 TEST(RunState, SurvivesItsTextToTheLastBit) {
-  const RunState s = some_state(), t = run_state_from(Json::parse(to_json(s).dump()));
+  const RunState s = some_state(), t = run_state_from(Json::parse(to_json(s).dump()), kFile);
   EXPECT_EQ(t.step, s.step);
   EXPECT_EQ(t.epoch, s.epoch);
   EXPECT_EQ(t.batch, s.batch);
@@ -44,13 +47,13 @@ TEST(RunState, RareNumbersAreLeftOutWhereTheyAreZero) {
   s.replaced = 0, s.ema_loss = 0;
   const Json json = to_json(s);
   EXPECT_FALSE(json.contains("replaced_samples") || json.contains("ema_loss"));
-  EXPECT_EQ(run_state_from(json).replaced, 0);
-  EXPECT_EQ(run_state_from(json).ema_loss, 0);
+  EXPECT_EQ(run_state_from(json, kFile).replaced, 0);
+  EXPECT_EQ(run_state_from(json, kFile).ema_loss, 0);
 }
 
 void expect_damaged(const Json& json, const std::string& word) {
   try {
-    run_state_from(json);
+    run_state_from(json, kFile);
     ADD_FAILURE() << "accepted: " << json.dump();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::checkpoint);
@@ -75,8 +78,30 @@ TEST(RunState, EveryFieldMustBeThereAndANumber) {
     expect_damaged(garbage, "step");
 }
 
+TEST(RunState, NumbersThatNoRunHasAreRefused) {
+  const std::pair<const char*, Json> wrong[] = {{"applied", 4},          {"skipped", 3},    {"applied", 1000},
+                                                {"bad_streak", 8},       {"best_step", 8},  {"epoch_images", 113},
+                                                {"running_images", 113}, {"loss_scale", 0}, {"loss_scale", -1.0}};
+  for (const auto& [key, value] : wrong) {
+    Json bad = to_json(some_state());
+    bad[key] = value;
+    expect_damaged(bad, "'run/state.json'");
+  }
+}
+
+TEST(RunState, EpochAndBatchAreWhereTheStepsLead) {
+  RunState s = some_state();  // 112 images in 7 steps
+  require_position(s, /*steps_per_epoch=*/4, /*train_batch=*/16, kFile);
+  require_position(s, /*steps_per_epoch=*/3, /*train_batch=*/8, kFile);  // it had another batch size
+  s.batch = 2;
+  EXPECT_NE(
+      error_of(ExitCode::checkpoint, [&] { require_position(s, 4, 16, kFile); }).find("'run/state.json' is of step 7"),
+      std::string::npos);
+}
+
 TEST(RunState, CountsAreNotBelowZero) {
-  for (const char* key : {"step", "epoch", "batch", "applied", "replaced_samples", "samples"}) {
+  for (const char* key :
+       {"step", "epoch", "batch", "applied", "replaced_samples", "samples", "skipped", "bad_streak", "epoch_images"}) {
     Json bad = to_json(some_state());
     bad[key] = -1;
     expect_damaged(bad, "below zero");
