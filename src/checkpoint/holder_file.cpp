@@ -29,7 +29,7 @@ bool is_near(const std::string& text) {
   return owner_in(text).ends_with(str(" on host ", host_name(), kPids, pid_space()));
 }
 
-/// Of a near one; none: it cannot be read.
+/// Of "pid 123 on host a".
 std::optional<int> pid_in(const std::string& text) {
   int pid = 0;
   return std::sscanf(text.c_str(), "pid %d ", &pid) == 1 ? std::optional(pid) : std::nullopt;

@@ -69,27 +69,35 @@ RunLock::~RunLock() {
 RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock(files, out, missing_folders(out)) {
   locked_ = uninterrupted([&] { return files_.lock(file_.fd()); }) == 0;
   const int error = errno;
-  const std::string there = start_of(file_, kLongestHolder), text = there.substr(0, there.find('\n'));
   const auto in_use = [&](std::string_view remedy) {
     keep();  // it is the other's
+    const std::string text = text_of_lock();
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
          text.empty() ? "another run" : in_quotes(name_in_lock(text)),
          ": wait for it, stop it or give another --output", remedy);
   };
   if (!locked_ && error == EWOULDBLOCK) in_use("");
-  if (!locked_) {
-    if (error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
-    if (is_of_living_process(text)) in_use(str("; if it is no run, remove ", in_quotes((out / kLockName).native())));
+  if (!locked_ && error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
+  if (locked_) {
+    file_.truncate(0);
+    file_.write(lock_text() + "\n");
+  } else {
     wait.say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error),
                  "): ", kHolderName, " keeps other runs out instead"));
   }
+  // Each of two names itself before it looks for the other.
   if (!locked_ || is_there(out / kHolderName)) {
     std::vector<Path> made = std::exchange(made_, {});  // in case they are another's
     holder_.emplace(files_, out / kHolderName, wait);
     made_ = std::move(made);
   }
-  file_.truncate(0);
-  if (locked_) file_.write(lock_text() + "\n");
+  if (!locked_ && is_of_living_process(text_of_lock()))
+    in_use(str("; if it is no run, remove ", in_quotes((out / kLockName).native())));
+}
+
+std::string RunLock::text_of_lock() const {
+  const std::string start = start_of(file_, kLongestHolder);
+  return start.substr(0, start.find('\n'));
 }
 
 bool RunLock::in_place() const {

@@ -41,6 +41,7 @@ class RunLock {
 
  private:
   RunLock(FileSystem& files, const Path& out, std::vector<Path> made);
+  std::string text_of_lock() const;
 
   FileSystem& files_;
   Path out_;
