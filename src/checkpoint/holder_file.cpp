@@ -17,7 +17,8 @@ namespace ct {
 namespace {
 
 constexpr std::string_view kPids = ", pids of ", kBeat = ", heartbeat ";
-constexpr int kBeats = 4;  // in the time of a heartbeat: a slow disk must not make a process seem dead
+constexpr int kBeats = 4;    // in the time of a heartbeat: a slow disk must not make a process seem dead
+constexpr int kSilence = 2;  // heartbeats without a sign of life
 constexpr HolderFile::Seconds kLook{0.1};
 constexpr off_t kLongest = 1024;  // bytes
 
@@ -104,7 +105,7 @@ void HolderFile::take(const Wait& wait) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in_lock(*there));
       const bool near = is_near(*there);
       if (!near)
-        wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (2 * heartbeat_).count(),
+        wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (kSilence * heartbeat_).count(),
                      " s for a sign of life"));
       if (near || gives_a_sign_of_life(*there, wait.give_up))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
@@ -125,7 +126,7 @@ bool HolderFile::create() {
 
 /// Does it change within twice the heartbeat? A file that is removed meanwhile does not count.
 bool HolderFile::gives_a_sign_of_life(const std::string& before, const std::function<bool()>& give_up) {
-  const auto end = std::chrono::steady_clock::now() + 2 * heartbeat_;
+  const auto end = std::chrono::steady_clock::now() + kSilence * heartbeat_;
   while (std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::min(kLook, heartbeat_ / kBeats));
     if (give_up())

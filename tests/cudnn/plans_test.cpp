@@ -2,8 +2,6 @@
 // without one: cuDNN takes its properties from a text.
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "base/error.h"
 #include "device/cuda/convolution.h"
 #include "device/cuda/padded_convolution.h"
@@ -97,7 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
                     network("resnet50", 64, 224, DType::f16), network("resnet50", 32, 224, DType::f32),
                     network("airbench", 1000, 32, DType::bf16), network("resnet9", 512, 32, DType::bf16),
                     network("cnn_plain", 4, 32, DType::f32), network("cnn_plain", 256, 32, DType::bf16),
-                    network("cct", 128, 32, DType::bf16)),
+                    network("cct", 128, 32, DType::bf16), network("vit", 128, 224, DType::bf16)),
     name_of_network);
 
 }  // namespace

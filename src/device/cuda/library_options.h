@@ -12,8 +12,8 @@ struct LibraryOptions {
   LibraryPlaces places;
   bool autotune = false;
   bool tf32 = false;
-  std::string planned_for =
-      {};  // a GPU's properties in cuDNN's own form, to plan for it where there is none, without running
+  // A GPU's properties in cuDNN's own form: plans are made for it, where it need not be, and are not run.
+  std::string planned_for = {};
 };
 
 }  // namespace ct::cuda
