@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,10 +53,13 @@ std::string_view remedy_for(int error) {
 
 }  // namespace
 
+bool is_of_system(int error) {
+  return error == EIO || error == ESTALE || error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 void fail_io(std::string_view what, const Path& path, int error, ExitCode code) {
   const bool memory = error == ENOMEM;
-  // What keeps a file from being read is no fault of the file.
-  if (error == EIO || error == ESTALE || error == EMFILE || error == ENFILE) code = ExitCode::io;
+  if (is_of_system(error)) code = ExitCode::io;
   fail(memory ? ExitCode::memory : code, memory ? "out of memory: " : "", "cannot ", what, " ",
        in_quotes(path.native()), ": ", std::strerror(error), ": ", remedy_for(error));
 }
@@ -340,6 +344,35 @@ Path replaced_by_writing(const Path& path) {
 
 namespace {
 
+/// A new file `temporary`, which this process has locked until it closes it, in the place of one that a killed process
+/// left. Who removes one holds its lock too, so that nobody renames the file of another. Where there are no locks, all
+/// are taken for left ones.
+File new_temporary(FileSystem& files, const Path& temporary, const Path& target) {
+  const auto busy = [&] {
+    fail(ExitCode::io, "cannot write ", in_quotes(target.native()),
+         ": another process is writing it: wait for it, or give another path");
+  };
+  const auto lock = [&](int fd) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
+  };
+  {
+    struct Left {
+      int fd;
+      ~Left() {
+        if (fd >= 0) ::close(fd);
+      }
+    } const left{::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    if (left.fd >= 0) lock(left.fd);
+    remove_file(files, temporary);
+  }
+  File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  lock(file.fd());
+  struct stat mine {
+  }, there{};
+  if (fstat(file.fd(), &mine) == 0 && (lstat(temporary.c_str(), &there) != 0 || there.st_ino != mine.st_ino)) busy();
+  return file;
+}
+
 void write_through(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
   File file(files, path, O_WRONLY | O_NOCTTY);
   write(file);
@@ -351,13 +384,12 @@ void write_through(FileSystem& files, const Path& path, const std::function<void
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
   if (kind_of(path) == PathKind::other) return write_through(files, path, write);
   const Path target = replaced_by_writing(path), temporary = temporary_of(target);
-  remove_file(files, temporary);  // of a run that was killed here
+  File file = new_temporary(files, temporary, target);
   try {
-    File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     write(file);
     file.sync();
-    file.close();
     rename_file(files, temporary, target);
+    file.close();
   } catch (const Error&) {
     files.unlink(temporary);  // a full disk should not stay full because of us
     throw;

@@ -24,6 +24,9 @@ namespace ct {
 /// system is out of memory, and ExitCode::io if the disk fails.
 [[noreturn]] void fail_io(std::string_view what, const Path& path, int error, ExitCode code = ExitCode::io);
 
+/// Is it a fault of the system or of a disk, not of the file?
+bool is_of_system(int error);
+
 /// External text, made printable (base/utf8.h), in quotes, and shortened if it is long.
 std::string in_quotes(std::string_view text);
 
@@ -101,8 +104,8 @@ std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
 Path replaced_by_writing(const Path& path);
 
 /// Replaces the file of `path`, so that a crash at any moment leaves the old or the new contents: writes ".tmp-<name>"
-/// in the same folder, syncs it, renames it, and syncs the folder. A device or pipe is written directly. One writer per
-/// path at a time.
+/// in the same folder, syncs it, renames it, and syncs the folder. A device or pipe is written directly. Error(io) if
+/// another process is writing the path, where the file system has locks.
 void write_file_atomic(FileSystem& files, const Path& path, const std::function<void(File&)>& write);
 void write_file_atomic(FileSystem& files, const Path& path, std::string_view text);
 inline constexpr std::string_view kTemporaryPrefix = ".tmp-";

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/host.h"
+#include "base/paths.h"
 #include "base/version.h"
 #include "train/config/schema.h"
 
@@ -62,6 +63,16 @@ void require_same_config(Communicator& comm, const Config& config) {
   Facts facts;
   for (const ConfigField& field : effective_fields(copy)) facts.emplace_back(field.key, field_text(field));
   require_same(comm, facts, "start every rank with the same configuration");
+}
+
+void require_same_file(Communicator& comm, const Path& file) {
+  if (file.empty() || comm.size() == 1) return;
+  std::string checksum = "none";
+  run_on_all_ranks(comm, [&] {
+    if (is_there(file, ExitCode::checkpoint) && !is_folder(file, ExitCode::checkpoint))
+      checksum = crc_text(crc32c(MappedFile(file, MappedFile::Links::follow, ExitCode::checkpoint).bytes()));
+  });
+  require_same(comm, {{str("the checksum of ", in_quotes(file.native())), checksum}}, "give all hosts the same file");
 }
 
 std::vector<uint32_t> replica_checksums(Engine& engine, const Graph& graph) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files.h"
 #include "comm/all_ranks.h"
 #include "engine/engine.h"
 #include "train/config/config.h"
@@ -37,6 +38,9 @@ void require_same_machine(Communicator& comm, const std::string& device);
 
 /// require_same for every effective key.
 void require_same_config(Communicator& comm, const Config& config);
+
+/// require_same for the contents of a file that all ranks read; an empty path, or a folder, is not looked at.
+void require_same_file(Communicator& comm, const Path& file);
 
 /// CRC32C of every parameter, in the copy of the weights with which this rank computes; empty if ranks have no whole
 /// copies (ZeRO stage 3).

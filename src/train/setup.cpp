@@ -296,6 +296,11 @@ Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_abs
     sets.held_out = roles.held_out;
     sets.parts = divide(*sets.train, sets.held_out);
   });
+  Facts facts;
+  for (const auto& [set, images] :
+       {std::pair{sets.train.get(), "training"}, {sets.val.get(), "validation"}, {sets.test.get(), "test"}})
+    if (set != nullptr) facts.emplace_back(str("the number of ", images, " images"), std::to_string(set->count()));
+  require_same(comm, facts, "give all hosts the same data");
   return sets;
 }
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
@@ -26,6 +27,15 @@
 namespace ct {
 
 using MustSucceed = RunSaver::MustSucceed;
+
+/// What a command must leave out to go on from where it stopped.
+static std::string without_options(const TrainOptions& options) {
+  std::vector<std::string> words;
+  if (options.reset) words.emplace_back("--reset");
+  if (options.resume.kind == ResumeMode::never || options.resume.kind == ResumeMode::path)
+    words.emplace_back("--resume");
+  return words.empty() ? "" : " without " + joined(words, " and ");
+}
 
 // ---- the run
 
@@ -119,8 +129,8 @@ ExitCode Trainer::stop() {
     summary_->record_end(RunFolder::kStopped, Json::object());
     run_.sync();
   }
-  log_.note(str("stopped on request after step ", state_.step,
-                "; the checkpoint is good: run the same command again to continue"));
+  log_.note(str("stopped on request after step ", state_.step, "; the checkpoint is good: run the same command again",
+                without_options(options_), " to continue"));
   return ExitCode::stopped;
 }
 
@@ -402,10 +412,12 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
     validation_.emplace(*part.set, part.images, batch, workers);
   total_steps_ = session_.total_steps();
 
-  if (folder_) {
-    describe_run();
-    folder_->require_same_origin(provenance_, console);
-  }
+  describe_run();
+  require_same(comm_,
+               {{"the checksum of the training images", crc_text(provenance_.data_crc)},
+                {"the checksum of the images to evaluate", crc_text(provenance_.test_data_crc)}},
+               "give all hosts the same data");
+  if (folder_) folder_->require_same_origin(provenance_, console);
   start_from(checkpoint, phase);
   reports_.emplace(run_, total_steps_);
   diagnostics_.emplace(run_, *saver_, comms_);
@@ -463,6 +475,7 @@ void Trainer::describe_run() {
 void Trainer::start_from(const std::string& checkpoint, const LearningPhase& phase) {
   Engine& engine = session_.engine();
   int64_t saved_here = -1;
+  require_same_file(comm_, checkpoint.empty() ? Path(options_.init) : Path(checkpoint) / kManifestFile);
   if (!checkpoint.empty()) {
     log_.console().progress("reading " + checkpoint);
     run_on_all_ranks(comm_, [&] {

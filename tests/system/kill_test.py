@@ -109,6 +109,7 @@ def stopped_and_resumed(name, ranks, number, to_all=False, code=STOPPED, words=(
     expect_equal(done.returncode, code, done.stdout, done.stderr)
     expect("error:" not in done.stderr, done.stderr)
     expect_equal(done.stderr.count("stopped on request"), 1, done.stderr)
+    expect(("run the same command again without --reset to continue" in done.stderr) == ("--reset" in words), done.stderr)
     step = records(output, "step")[-1]["step"]
     expect_equal(max(checkpoints(output)), step, "the checkpoint is not that of the last step")
     expect_equal([(r["step"], r["reason"]) for r in records(output, "end")], [(step, "stopped")])
@@ -125,7 +126,7 @@ def usr1_on_1_rank():
 
 @check
 def usr2_on_2_threads():
-    stopped_and_resumed("usr2", Ranks(2), signal.SIGUSR2)
+    stopped_and_resumed("usr2", Ranks(2), signal.SIGUSR2, words=("--reset",))
 
 
 @check

@@ -106,4 +106,38 @@ def few_lines_before_the_first_metric_and_none_twice():
         shutil.rmtree(path("lines"))
 
 
+def on_two_hosts(first, second, *words):
+    """A rank in each of two working folders, as on hosts of which each has disks of its own."""
+    rank = [PROGRAM, *map(str, words)]
+    return finish(start(["mpirun", "-np", "1", "-wdir", first, *rank, ":", "-np", "1", "-wdir", second, *rank]))
+
+
+@check
+def hosts_with_other_files_are_refused():
+    need_mpi()
+    here, there = path("here"), path("there")
+    for host in here, there:
+        shutil.copytree(data(), os.path.join(host, "data"))
+    words = train_words(path("hosts"), {**SETTINGS, "data.path": "data"}, "--reset")
+    trained("other", {**SETTINGS, "train.max_steps": 2, "seed": 43})
+    weights = {host: shutil.copy(path("other", name), os.path.join(host, "weights.safetensors"))
+               for host, name in ((here, "last.bin"), (there, "ckpt/step-00000000/weights.safetensors"))}
+    expect_equal(len(weights), 2)
+
+    def refused(what, *more):
+        done = on_two_hosts(here, there, *words, *more)
+        expect_equal(done.returncode, USAGE, done.stdout, done.stderr)
+        expect_match(done.stderr, "error: rank 1 on host .*: the %s is .*, but .* for rank 0 on host .*; give all hosts the same" % what)
+    refused("checksum of 'weights.safetensors'", "--init", "weights.safetensors")
+    for name, what in ("test_batch.bin", "images to evaluate"), ("data_batch_1.bin", "training images"):
+        with open(os.path.join(there, "data", "cifar-10-batches-bin", name), "r+b") as file:
+            file.seek(5)
+            file.write(b"other")
+        refused("checksum of the " + what)
+        shutil.copy(os.path.join(here, "data", "cifar-10-batches-bin", name), os.path.join(there, "data", "cifar-10-batches-bin"))
+    shutil.rmtree(os.path.join(there, "data"))
+    shutil.copytree(few(train=800), os.path.join(there, "data"))
+    refused("number of training images")
+
+
 main()

@@ -452,6 +452,9 @@ def ckpt_diff_exits_as_diff_does():
     expect_equal((done.returncode, done.stderr), (1, ""))
     expect_match(done.stdout, r"(?m)^\S+weight: \d+ elements differ, by .*$")
     expect_match(done.stdout, r"(?m)^state step: 0 and 3$")
+    back = run("ckpt", "diff", checkpoint(), checkpoint(0))
+    expect_equal((back.returncode, back.stderr), (1, ""))
+    expect_equal(len(back.stdout.splitlines()), len(done.stdout.splitlines()), back.stdout, done.stdout)
     with open("/dev/full", "w") as full:  # what differs could not be told
         expect_equal(subprocess.run([PROGRAM, "ckpt", "diff", checkpoint(0), checkpoint()],
                                     stdout=full, stderr=subprocess.PIPE).returncode, 8)

@@ -21,12 +21,12 @@ namespace {
 class Reading {
  public:
   explicit Reading(const fs::path& path)
-      : fd_(uninterrupted([&] { return files_.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); })) {
+      : path_(path), fd_(uninterrupted([&] { return files_.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); })) {
     if (fd_ >= 0) return;
     if (errno == ENOENT) fail(ExitCode::data, "no longer exists");
     if (errno == EMFILE || errno == ENFILE)
       fail(ExitCode::io, path.string(), ": too many open files; raise the limit (ulimit -n)");
-    fail(ExitCode::data, "it cannot be opened: ", std::strerror(errno));
+    fail_with(errno, "it cannot be opened: ");
   }
   ~Reading() { files_.close(fd_); }
   Reading(const Reading&) = delete;
@@ -34,7 +34,7 @@ class Reading {
 
   int64_t bytes() const {
     struct stat info {};
-    if (fstat(fd_, &info) != 0) fail(ExitCode::data, "it cannot be read: ", std::strerror(errno));
+    if (fstat(fd_, &info) != 0) fail_with(errno, "it cannot be read: ");
     return S_ISREG(info.st_mode) ? info.st_size : -1;
   }
 
@@ -43,7 +43,7 @@ class Reading {
     size_t done = 0;
     while (done < to.size()) {
       const ssize_t n = uninterrupted([&] { return files_.read(fd_, to.subspan(done)); });
-      if (n < 0) fail(ExitCode::data, "it cannot be read: ", std::strerror(errno));
+      if (n < 0) fail_with(errno, "it cannot be read: ");
       if (n == 0) break;
       done += static_cast<size_t>(n);
     }
@@ -51,7 +51,14 @@ class Reading {
   }
 
  private:
+  /// A picture that the system cannot read is not damaged.
+  [[noreturn]] void fail_with(int error, std::string_view what) const {
+    if (is_of_system(error)) fail_io("read", path_, error, ExitCode::data);
+    fail(ExitCode::data, what, std::strerror(error));
+  }
+
   FileSystem files_;
+  const fs::path path_;
   int fd_;
 };
 

@@ -149,6 +149,7 @@ class ClassReader {
   }
 
   uint32_t bytes_of(const fs::path& path, int error, const struct stat& info) const {
+    if (is_of_system(error)) fail_io("look at", path, error, ExitCode::data);
     const std::string problem = problem_of_status(error, info);
     if (problem.empty()) return static_cast<uint32_t>(info.st_size);
     if (options_.on_corrupt == OnCorrupt::skip) return 0;

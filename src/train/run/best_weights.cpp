@@ -91,6 +91,8 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
     const WeightsInfo info = info_of(file);
     if (info.model.name != config_.model.name)
       fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model.name));
+    if (info.seed != config_.seed)
+      fail(ExitCode::checkpoint, in_quotes(path.native()), " is of a run of the seed ", info.seed);
     found.step = info.step;
     const auto text = [&](const char* key) {
       const auto at = file.metadata().find(key);

@@ -18,9 +18,9 @@ class BestWeightsTest : public testing::Test {
     make_folders(files_, ckpt_);
   }
   /// A whole file of best weights.
-  void put(const Path& path, int64_t step, double value, const std::string& model = "cnn") {
-    Metadata metadata =
-        to_metadata({.model = {.name = model}, .mean = {0.5}, .std = {0.25}, .step = step, .eval_batch = 250});
+  void put(const Path& path, int64_t step, double value, const std::string& model = "cnn", int64_t seed = 42) {
+    Metadata metadata = to_metadata(
+        {.model = {.name = model}, .mean = {0.5}, .std = {0.25}, .step = step, .seed = seed, .eval_batch = 250});
     metadata.merge(selection_metadata(config_, value));
     write_safetensors(files_, path, samples_.views(), metadata);
   }
@@ -67,6 +67,15 @@ TEST_F(BestWeightsTest, TheBestOfTheRemainingFiles) {
   config_.train.best.metric = Metric::loss;
   EXPECT_EQ(return_to(at_20_).step, -1);
   EXPECT_NE(said_[1].find("chosen again"), std::string::npos) << said_[1];
+}
+
+TEST_F(BestWeightsTest, OneOfAnotherSeedIsNotThisRuns) {
+  put(kept_, 10, 0.5, "cnn", /*seed=*/43);
+  put(best_, 10, 0.5);
+  EXPECT_EQ(return_to(at_20_).step, 10);
+  EXPECT_EQ(weights_.problem_unless_of(10, 10), "");
+  put(best_, 10, 0.5, "cnn", /*seed=*/43);
+  EXPECT_NE(weights_.problem_unless_of(10, 10).find("of a run of the seed 43"), std::string::npos);
 }
 
 TEST_F(BestWeightsTest, AnotherRunsBestIsTakenOnlyInNeed) {
