@@ -344,6 +344,13 @@ Path replaced_by_writing(const Path& path) {
 
 namespace {
 
+bool is_at(int fd, const Path& path) {
+  struct stat mine {
+  }, there{};
+  return fstat(fd, &mine) == 0 && lstat(path.c_str(), &there) == 0 && there.st_ino == mine.st_ino &&
+         there.st_dev == mine.st_dev;
+}
+
 /// A new file `temporary`, which this process has locked until it closes it, in the place of one that a killed process
 /// left. Who removes one holds its lock too, so that nobody renames the file of another. Where there are no locks, all
 /// are taken for left ones.
@@ -355,21 +362,17 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   const auto lock = [&](int fd) {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
   };
-  {
-    struct Left {
-      int fd;
-      ~Left() {
-        if (fd >= 0) ::close(fd);
-      }
-    } const left{::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
-    if (left.fd >= 0) lock(left.fd);
-    remove_file(files, temporary);
-  }
+  const int left = ::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const bool gone = left < 0 && errno == ENOENT;
+  const std::unique_ptr<const int, void (*)(const int*)> closes(&left, [](const int* fd) {
+    if (*fd >= 0) ::close(*fd);
+  });
+  if (left >= 0) lock(left);
+  if (left >= 0 && !is_at(left, temporary)) busy();  // it was renamed meanwhile
+  if (!gone) remove_file(files, temporary);
   File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   lock(file.fd());
-  struct stat mine {
-  }, there{};
-  if (fstat(file.fd(), &mine) == 0 && (lstat(temporary.c_str(), &there) != 0 || there.st_ino != mine.st_ino)) busy();
+  if (!is_at(file.fd(), temporary)) busy();
   return file;
 }
 
