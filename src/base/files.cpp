@@ -362,8 +362,12 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   const auto lock = [&](int fd) {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
   };
-  const int left = ::open(temporary.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  const bool gone = left < 0 && errno == ENOENT;
+  const int left = ::open(temporary.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int error = left < 0 ? errno : 0;
+  const bool gone = error == ENOENT;
+  if (error == EACCES || error == EPERM)
+    fail(ExitCode::io, "cannot write ", in_quotes(target.native()), ": ", in_quotes(temporary.native()),
+         " is another user's, who may be writing it: wait, remove it, or give another path");
   const std::unique_ptr<const int, void (*)(const int*)> closes(&left, [](const int* fd) {
     if (*fd >= 0) ::close(*fd);
   });

@@ -125,7 +125,7 @@ void require_fitting_host(const SweepFlags& f, const SweepOutcome& run) {
   const BatchSizes batch = batch_sizes(run.config, run.ranks);
   try {
     for (const Error& lack : host_lacks(run.config, run.ranks)) throw lack;
-    const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later);
+    const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later, data_kinds(), /*keeps_run=*/true);
     const Programs programs = lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
     if (const std::string& file = f.training.initial_file(); !file.empty())
       require_fitting_weights(SafetensorsFile(weights_file(file), SafetensorsFile::Check::header),

@@ -113,7 +113,8 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* a
   if (!detect_launch().parallel() && wants_cuda(options.config))
     require_gpu_each(options.config, ranks, gpu_count(options.config));
   require_fitting_device(options.config, !backend->is_host());
-  const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory);
+  const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory, data_kinds(),
+                                      /*keeps_run=*/asked != nullptr);
   const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.spec());
   if (asked == nullptr) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);

@@ -19,7 +19,7 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
   require_same_machine(comm, backend().description());
   require_same_config(comm, config);
   progress("opening the data");
-  data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds);
+  data_ = open_datasets(config, comm, options_.if_absent, options_.data_kinds, options_.keeps_run);
 }
 
 void TrainingSession::prepare(const std::string& plans, const LearningPhase& phase) {

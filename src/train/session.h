@@ -19,6 +19,7 @@ class TrainingSession {
   struct Options {
     std::string memory_advice = kTrainWithLess;  // advice in out-of-memory errors
     bool evaluates = true;                       // has an evaluator, which shares parameters and arena with the engine
+    bool keeps_run = false;                      // in config.output
     IfAbsent if_absent = IfAbsent::write_later;  // for a set that the program generates; later: by make_data()
     std::span<const DataKind> data_kinds = ct::data_kinds();
     std::function<void(const std::string&)> warn;           // may be empty

@@ -281,12 +281,13 @@ static Roles roles_of(const Config& config, const DataSource& source) {
   return roles;
 }
 
-Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds) {
+Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent, std::span<const DataKind> kinds,
+                       bool keeps_run) {
   if (comm.rank() == 0 && config.data.train.empty() && config.data.val.empty())
     require_named_folder(config.data.path, config.data.dataset);
   Datasets sets{.source = locate_together(config.data.dataset, config, comm, if_absent, kinds)};
   OpenOptions options = open_options(config, *sets.source.kind, comm);
-  options.output = config.output;
+  if (keeps_run) options.output = config.output;
   run_on_all_ranks(comm, [&] {
     const Roles roles = roles_of(config, sets.source);
     const auto open = [&](Split split) { return sets.source.kind->open(sets.source, split, options); };

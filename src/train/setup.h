@@ -60,7 +60,7 @@ struct Datasets {
   DataSpec spec() const;
 };
 Datasets open_datasets(const Config& config, Communicator& comm, IfAbsent if_absent = IfAbsent::write,
-                       std::span<const DataKind> kinds = data_kinds());
+                       std::span<const DataKind> kinds = data_kinds(), bool keeps_run = false);
 /// Sets what the configuration leaves to the images: the kind of set, and the schedule's length.
 void settle_by_data(Config& config, const Datasets& sets, const RunLength& length);
 /// Writes a set that IfAbsent::write_later deferred, after all checks that may refuse the run. Collective.

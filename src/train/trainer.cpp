@@ -394,7 +394,8 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
       clock_(options.clock.value_or(TrainingClock())),
       comms_(config_.comms_logger, comm.size()),
       session_(config_, comm,
-               {.data_kinds = options.data_kinds,
+               {.keeps_run = true,
+                .data_kinds = options.data_kinds,
                 .warn = [this](const std::string& text) { log_.warn(text); },
                 .progress = [this](const std::string& what) { log_.console().progress(what); },
                 .exchanged = comms_.listener()}) {
@@ -475,7 +476,10 @@ void Trainer::describe_run() {
 void Trainer::start_from(const std::string& checkpoint, const LearningPhase& phase) {
   Engine& engine = session_.engine();
   int64_t saved_here = -1;
-  require_same_file(comm_, checkpoint.empty() ? Path(options_.init) : Path(checkpoint) / kManifestFile);
+  Path read = Path(checkpoint) / kManifestFile;
+  if (checkpoint.empty())
+    run_on_all_ranks(comm_, [&] { read = options_.init.empty() ? "" : weights_file(options_.init); });
+  require_same_file(comm_, read);
   if (!checkpoint.empty()) {
     log_.console().progress("reading " + checkpoint);
     run_on_all_ranks(comm_, [&] {
@@ -503,10 +507,6 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
   }
   if (checkpoint.empty()) state_.loss_scale = session_.program().first_loss_scale;
   session_.make_data();
-  run_on_all_ranks(comm_, [&] {
-    if (!checkpoint.empty())
-      require_position(state_, session_.steps_per_epoch(), session_.batch().train, Path(checkpoint) / kStateFile);
-  });
   if (state_.batch >= session_.steps_per_epoch()) {  // of a larger batch, which has fewer steps an epoch
     ++state_.epoch;
     state_.batch = 0;

@@ -380,7 +380,7 @@ def states():
     for key in ("step", "epoch", "batch", "samples", "applied"):
         for value in (-1, HUGE - 1):
             cases["%s %r" % (key, value)] = (key, value)
-    for key, value in (("epoch", 0), ("epoch", 2), ("batch", 1), ("applied", 0), ("skipped", -3), ("skipped", 1), ("bad_streak", -1),
+    for key, value in (("applied", 0), ("skipped", -3), ("skipped", 1), ("bad_streak", -1),
                        ("epoch_images", -1), ("epoch_images", 1 << 40), ("best_step", 1000), ("loss_scale", 0), ("loss_scale", -1)):
         cases["%s %r" % (key, value)] = (key, value)
     for key in ("loss_scale", "running_loss", "epoch_loss", "best_value", "patience_value"):

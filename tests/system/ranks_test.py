@@ -129,6 +129,10 @@ def hosts_with_other_files_are_refused():
         expect_equal(done.returncode, USAGE, done.stdout, done.stderr)
         expect_match(done.stderr, "error: rank 1 on host .*: the %s is .*, but .* for rank 0 on host .*; give all hosts the same" % what)
     refused("checksum of 'weights.safetensors'", "--init", "weights.safetensors")
+    for host, name in (here, "other"), (there, "alone-60"):
+        alone()
+        shutil.copytree(path(name), os.path.join(host, "run"))
+    refused("checksum of 'run/best.bin'", "--init", "run")
     for name, what in ("test_batch.bin", "images to evaluate"), ("data_batch_1.bin", "training images"):
         with open(os.path.join(there, "data", "cifar-10-batches-bin", name), "r+b") as file:
             file.seek(5)

@@ -130,7 +130,8 @@ void require_no_split(const fs::path& folder) {
 /// A run's folder among those of the classes would be one of them.
 void require_no_output_in(const fs::path& folder, const fs::path& output) {
   std::error_code failed;  // a path that cannot be followed is refused elsewhere
-  const fs::path inside = fs::weakly_canonical(output, failed).lexically_relative(fs::weakly_canonical(folder, failed));
+  const fs::path inside = fs::weakly_canonical(absolute_of(output), failed)
+                              .lexically_relative(fs::weakly_canonical(absolute_of(folder), failed));
   if (!inside.empty() && *inside.begin() != "..")
     fail(ExitCode::usage, "output folder ", in_quotes(output.native()), " lies in ", in_quotes(folder.native()),
          ", whose folders are the classes: give another --output");

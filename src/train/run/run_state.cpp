@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -135,13 +134,6 @@ RunState run_state_from(const Json& json, const Path& file) {
     fail_damaged(file, str("counts more images than the ", state.samples, " of its steps"));
   if (!(state.loss_scale.scale > 0)) fail_damaged(file, str("has the loss scale ", state.loss_scale.scale));
   return state;
-}
-
-void require_position(const RunState& state, int64_t steps_per_epoch, int64_t train_batch, const Path& file) {
-  if (state.samples != state.step * train_batch) return;
-  if (state.step != state.epoch * steps_per_epoch + state.batch || state.batch >= steps_per_epoch)
-    fail_damaged(file, str("is of step ", state.step, ", but of batch ", state.batch, " of epoch ", state.epoch,
-                           ", and an epoch has ", counted(steps_per_epoch, "step")));
 }
 
 }  // namespace ct

@@ -56,8 +56,5 @@ Json to_json(const RunState& state, const Provenance& provenance);
 RunState run_state_from(const Json& json, const Path& file);
 /// Throws Error(checkpoint) for a state with a missing field.
 Provenance provenance_from(const Json& state, const Path& file);
-/// Throws Error(checkpoint) unless the epoch and batch of a run that never had another batch size are where its steps
-/// lead.
-void require_position(const RunState& state, int64_t steps_per_epoch, int64_t train_batch, const Path& file);
 
 }  // namespace ct

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/checks.h"
 #include "base/error.h"
 
 namespace ct {
@@ -87,16 +86,6 @@ TEST(RunState, NumbersThatNoRunHasAreRefused) {
     bad[key] = value;
     expect_damaged(bad, "'run/state.json'");
   }
-}
-
-TEST(RunState, EpochAndBatchAreWhereTheStepsLead) {
-  RunState s = some_state();  // 112 images in 7 steps
-  require_position(s, /*steps_per_epoch=*/4, /*train_batch=*/16, kFile);
-  require_position(s, /*steps_per_epoch=*/3, /*train_batch=*/8, kFile);  // it had another batch size
-  s.batch = 2;
-  EXPECT_NE(
-      error_of(ExitCode::checkpoint, [&] { require_position(s, 4, 16, kFile); }).find("'run/state.json' is of step 7"),
-      std::string::npos);
 }
 
 TEST(RunState, CountsAreNotBelowZero) {
