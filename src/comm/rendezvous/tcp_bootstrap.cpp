@@ -6,7 +6,7 @@
 namespace ct {
 namespace {
 
-constexpr uint64_t kLongestText = uint64_t{64} << 20;
+constexpr uint64_t kLongestText = uint64_t{32} << 20;
 
 }  // namespace
 
