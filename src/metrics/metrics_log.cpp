@@ -89,7 +89,8 @@ void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!is_record(record) || !kept(record, step)) continue;
     const int64_t at = record.value("step", int64_t{0});
-    if (at < newest && record["event"] == "eval") continue;  // of the best weights at an end, which comes again
+    if (at < newest && record.value("event", "") == "eval")
+      continue;  // of the best weights at an end, which comes again
     newest = std::max(newest, at);
     jsonl += line + "\n";
     if (const auto row = csv_line(record)) csv += *row + "\n";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <random>
 
@@ -86,6 +87,7 @@ TEST(Fuzz, ChangedCasesAreReadOrRefusedWithinTheirBounds) {
   const char* given = std::getenv("CIFAR_TRAIN_FUZZ_SECONDS");
   const std::chrono::duration<double> seconds(given != nullptr ? std::atof(given) : 0.1);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(keep_input);
+  std::signal(SIGABRT, [](int) { keep_input(); });  // an assertion
   for (const Target& target : targets()) {
     reading.target = target.name;
     Changes changes(Path(CT_FUZZ_CASES) / target.name);
