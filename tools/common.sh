@@ -38,7 +38,7 @@ configure_preset() {
 }
 
 # fetch_wheel NAME VERSION HASH FOLDER PART...: downloads a package by pip, checked against its hash, and puts those files
-# whose path in it matches a PART, a pattern of bash, into .third_party/FOLDER. If they are there, it does nothing. Without
+# whose path in it matches a PART, a pattern with *, into .third_party/FOLDER. If they are there, it does nothing. Without
 # pip or a network it exits with 77.
 fetch_wheel() {
   local name=$1 version=$2 hash=$3 to=$root/.third_party/$4 python=python3 machine

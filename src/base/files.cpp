@@ -319,6 +319,13 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
   fail_io("remove", folder, errno);
 }
 
+bool is_at(FileSystem& files, int fd, const Path& path) {
+  struct stat opened {
+  }, there{};
+  return fstat(fd, &opened) == 0 && uninterrupted([&] { return files.entry_status(path, there); }) == 0 &&
+         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+}
+
 Path temporary_of(const Path& path) {
   return path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
 }
@@ -344,13 +351,6 @@ Path replaced_by_writing(const Path& path) {
 
 namespace {
 
-bool is_at(int fd, const Path& path) {
-  struct stat mine {
-  }, there{};
-  return fstat(fd, &mine) == 0 && lstat(path.c_str(), &there) == 0 && there.st_ino == mine.st_ino &&
-         there.st_dev == mine.st_dev;
-}
-
 /// A new file `temporary`, which this process has locked until it closes it, in the place of one that a killed process
 /// left. Who removes one holds its lock too, so that nobody renames the file of another. Where there are no locks, all
 /// are taken for left ones.
@@ -362,6 +362,7 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   const auto lock = [&](int fd) {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
   };
+  FileSystem system;  // what is asked here is no part of the writing
   const int left = ::open(temporary.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const int error = left < 0 ? errno : 0;
   const bool gone = error == ENOENT;
@@ -372,11 +373,11 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
     if (*fd >= 0) ::close(*fd);
   });
   if (left >= 0) lock(left);
-  if (left >= 0 && !is_at(left, temporary)) busy();  // it was renamed meanwhile
+  if (left >= 0 && !is_at(system, left, temporary)) busy();  // it was renamed meanwhile
   if (!gone) remove_file(files, temporary);
   File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   lock(file.fd());
-  if (!is_at(file.fd(), temporary)) busy();
+  if (!is_at(system, file.fd(), temporary)) busy();
   return file;
 }
 

@@ -99,6 +99,9 @@ class MappedFile {
 std::string read_file(const Path& path, uint64_t limit = uint64_t{1} << 30,
                       MappedFile::Links links = MappedFile::Links::follow, ExitCode code = ExitCode::io);
 
+/// Is the opened file still the one at that path, which is not followed if it is a link?
+bool is_at(FileSystem& files, int fd, const Path& path);
+
 /// The file that writing to `path` replaces: symbolic links are followed, also to files that do not exist yet, so that
 /// a link remains a link. Throws for a folder, device, pipe or socket, which cannot be replaced.
 Path replaced_by_writing(const Path& path);

@@ -1,7 +1,6 @@
 #include "checkpoint/run_lock.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -101,11 +100,7 @@ std::string RunLock::text_of_lock() const {
 }
 
 bool RunLock::in_place() const {
-  struct stat held {
-  }, there{};
-  return fstat(file_.fd(), &held) == 0 &&
-         uninterrupted([&] { return files_.entry_status(out_ / kLockName, there); }) == 0 &&
-         held.st_dev == there.st_dev && held.st_ino == there.st_ino && (!holder_ || holder_->in_place());
+  return is_at(files_, file_.fd(), out_ / kLockName) && (!holder_ || holder_->in_place());
 }
 
 std::string RunLock::taken_by() const { return holder_ && !holder_->in_place() ? holder_->holder() : ""; }

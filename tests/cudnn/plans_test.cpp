@@ -1,5 +1,5 @@
-// Every convolution of the networks that are trained on GPUs has a plan of cuDNN for an H100, which is chosen here
-// without one: cuDNN takes its properties from a text.
+// Every convolution of the networks below has a plan of cuDNN for an H100, which is chosen here without one: cuDNN
+// takes its properties from a text.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
