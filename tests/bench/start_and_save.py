@@ -5,8 +5,8 @@ Usage: start_and_save.py build/release/cifar-train CIFAR10 [--folder DIR] [--rou
 
 CIFAR10 holds the binary batches of CIFAR-10; checkpoints are written in DIR (a temporary folder), whose disk is the one
 that is measured. Nothing else may run meanwhile. Prints medians:
-- the tutorial's network, on one rank, on four, and continuing on four: from the start of the command to the line of its
-  first step;
+- the tutorial's network, on one rank, on four, continuing on four, and on four under mpirun (beside mpirun's own time
+  for four processes that do nothing): from the start of the command to the line of its first step;
 - ResNet-18 in batches of 128: the time that a save adds to a run, divided by the time of an epoch, because a run
   saves at the end of every epoch;
 - ResNet-152 with Adam: from the first sign of a checkpoint in its folder to its final name, against `dd bs=8M
@@ -58,28 +58,40 @@ def main():
                        stderr=subprocess.DEVNULL)
         return time.monotonic() - begin
 
-    def to_first_step(ranks, keep):
+    def to_first_step(ranks, keep, mpirun=False):
         if not keep:
             shutil.rmtree(runs, ignore_errors=True)
+        command = words("default.yaml", 20 if keep else 10, 1 if mpirun else ranks, "train_batch_size=16",
+                        "train_micro_batch_size_per_gpu=4")
         begin = time.monotonic()
-        job = subprocess.Popen(words("default.yaml", 20 if keep else 10, ranks, "train_batch_size=16",
-                                     "train_micro_batch_size_per_gpu=4"),
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        job = subprocess.Popen(under_mpirun(ranks, command) if mpirun else command, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
         seconds = next(time.monotonic() - begin for line in job.stdout if "step=" in line)
         job.stdout.read()
         job.wait()
         return seconds
 
-    def first_steps(ranks, resumes=False):
+    def under_mpirun(ranks, command):
+        return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", str(ranks), *command]
+
+    def first_steps(ranks, resumes=False, mpirun=False):
         times = []
         for _ in range(given.rounds):
             if resumes:
-                to_first_step(ranks, keep=False)
-            times.append(to_first_step(ranks, keep=resumes))
+                to_first_step(ranks, False, mpirun)
+            times.append(to_first_step(ranks, resumes, mpirun))
         return statistics.median(times)
+
+    def mpirun_alone(ranks):
+        begin = time.monotonic()
+        subprocess.run(under_mpirun(ranks, ["true"]), check=True)
+        return time.monotonic() - begin
 
     print("first step: 1 rank %.3f s, 4 ranks %.3f s, continuing on 4 ranks %.3f s" % (
         first_steps(1), first_steps(4), first_steps(4, resumes=True)), flush=True)
+    print("under mpirun: 4 ranks %.3f s, continuing on 4 ranks %.3f s, mpirun alone %.3f s" % (
+        first_steps(4, mpirun=True), first_steps(4, resumes=True, mpirun=True),
+        statistics.median(mpirun_alone(4) for _ in range(given.rounds))), flush=True)
 
     with_saves, without = [], []
     saves = 4

@@ -16,6 +16,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
