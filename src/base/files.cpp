@@ -311,6 +311,10 @@ void make_folders(FileSystem& files, const Path& path) {
 }
 
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours) {
+  if (kind_of_entry(folder) == PathKind::link) {
+    remove_file(files, folder);
+    return true;
+  }
   for (const std::string& name : list_folder(folder)) {
     if (is_ours(name) && kind_of_entry(folder / name) != PathKind::folder) remove_file(files, folder / name);
   }

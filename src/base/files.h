@@ -132,7 +132,7 @@ void rename_file(FileSystem& files, const Path& from, const Path& to);
 void remove_file(FileSystem& files, const Path& path);
 
 /// Removes the files (not folders) directly in `folder` whose name `is_ours` accepts, then the folder if it is empty.
-/// Returns whether the folder was removed. Follows no links and does not descend.
+/// Returns whether the folder was removed. Does not descend; a link in the folder's place is removed, not followed.
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours);
 
 /// Names directly in a folder, sorted bytewise; empty if the folder does not exist.

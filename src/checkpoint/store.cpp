@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -99,8 +100,8 @@ bool is_scratch_name(std::string_view name) {
 
 // ---- Store
 
-Store::Store(FileSystem& files, const Path& folder, const RunIdentity& identity)
-    : files_(files), folder_(folder), identity_(identity) {}
+Store::Store(FileSystem& files, const Path& folder, const RunIdentity& identity, RequireState require_state)
+    : files_(files), folder_(folder), identity_(identity), require_state_(std::move(require_state)) {}
 
 Path Store::scratch(std::string_view prefix, int64_t step) const {
   return folder_ / (std::string(prefix) + step_name(step));
@@ -256,7 +257,9 @@ std::vector<Error> Store::problems_of(int64_t step) const {
     const Path folder = path_of(step);
     const Manifest m = manifest(step);
     for (const Part& part : m.parts) verify_part(folder, part, SafetensorsFile::Check::all, add);
-    if (problems.empty()) open_checkpoint(folder, m, SafetensorsFile::Check::all);
+    if (!problems.empty()) return problems;
+    const Checkpoint checkpoint = open_checkpoint(folder, m, SafetensorsFile::Check::all);
+    if (require_state_) require_state_(checkpoint);
   } catch (const Error& e) {
     if (e.code() == ExitCode::memory) throw;
     add(e);

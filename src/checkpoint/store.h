@@ -40,8 +40,10 @@ std::string not_finite_text(const std::vector<std::string>& names);
 
 class Store {
  public:
+  /// Throws Error(checkpoint) for a checkpoint whose files are right, but whose state no run has.
+  using RequireState = std::function<void(const Checkpoint&)>;
   /// `folder` is OUT/ckpt; it need not exist for reading. `files` must outlive the store.
-  Store(FileSystem& files, const Path& folder, const RunIdentity& identity);
+  Store(FileSystem& files, const Path& folder, const RunIdentity& identity, RequireState require_state = {});
 
   // ---- writing (checkpoint/save.h does it by all ranks): begin on rank 0, then create_* and open_* on any, then
   // commit or abandon on rank 0
@@ -96,6 +98,7 @@ class Store {
   FileSystem& files_;
   Path folder_;
   RunIdentity identity_;
+  RequireState require_state_;
 };
 
 /// "best-00000120.bin": the copy of best.bin at that step, next to the step's folder; and the step of such a name, also

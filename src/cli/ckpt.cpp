@@ -49,7 +49,7 @@ Path without_slash(const std::string& text) {
 /// OUT/ckpt of a run, read-only.
 class RunCheckpoints {
  public:
-  explicit RunCheckpoints(const Path& run) : store_(files_, run / kCheckpointFolder, {}) {
+  explicit RunCheckpoints(const Path& run) : store_(files_, run / kCheckpointFolder, {}, require_state) {
     if (store_.list().empty())
       fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; give the output folder of a run");
   }
@@ -238,6 +238,9 @@ class Opened {
   }
   const Path& path() const { return path_; }
   const std::vector<TensorView>& views() const { return views_; }
+  std::vector<std::string> not_finite() const {
+    return checkpoint_ ? checkpoint_->manifest.not_finite : ct::not_finite(logical_tensors(std::span(&*file_, 1)));
+  }
   void require_unchanged() const { file_ ? file_->require_unchanged() : checkpoint_->require_unchanged(); }
   std::optional<Json> state() const {
     return checkpoint_ ? std::optional(to_json(run_state_from(checkpoint_->state, checkpoint_->state_path())))
@@ -305,6 +308,9 @@ int diff(const Words& words) {
       std::printf("state %s: %s and %s\n", plain(key).c_str(), left.dump().c_str(), right.dump().c_str());
     }
   }
+  for (const Opened* weights : {&a, &b})
+    if (const auto names = weights->not_finite(); !names.empty())
+      warn(str(weights->path().native(), ": ", not_finite_text(names)));
   a.require_unchanged();
   b.require_unchanged();
   std::printf("%s and %s: %zu of %zu tensors differ\n", printable(a.path().native()).c_str(),
@@ -336,19 +342,25 @@ void verify_file(const Path& path, std::vector<std::string>& problems) {
   report(path, wrong, problems, not_finite, checksums ? "" : " (it has no checksums: only its layout was checked)");
 }
 
-void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems) {
+enum class Missing { is_a_problem, was_removed };  // was_removed: by a run that is still going
+
+void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems,
+                 Missing missing = Missing::is_a_problem) {
   const auto wrong = store.verify(step);
+  if (!wrong.empty() && missing == Missing::was_removed && !is_there(path)) return;
   report(path, wrong, problems, wrong.empty() ? store.manifest(step).not_finite : std::vector<std::string>());
 }
 
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
   if (const auto step = step_of(path.filename().native())) {
     FileSystem files;
-    return verify_step(Store(files, path.parent_path(), {}), *step, path, problems);
+    return verify_step(Store(files, path.parent_path(), {}, require_state), *step, path, problems);
   }
   std::vector<std::string> wrong, not_finite;
   try {  // a copy under another name
-    not_finite = load_checkpoint(path, {}).manifest.not_finite;
+    const Checkpoint checkpoint = load_checkpoint(path, {});
+    require_state(checkpoint);
+    not_finite = checkpoint.manifest.not_finite;
   } catch (const Error& error) {
     if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
@@ -359,7 +371,7 @@ void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
 void verify_run(const Path& path, std::vector<std::string>& problems) {
   const RunCheckpoints checkpoints(path);
   const Store& store = checkpoints.store();
-  for (const int64_t step : store.list()) verify_step(store, step, store.path_of(step), problems);
+  for (const int64_t step : store.list()) verify_step(store, step, store.path_of(step), problems, Missing::was_removed);
   for (const Path& folder : {path, path / kCheckpointFolder})
     for (const std::string& name : list_folder(folder))
       if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix)) verify_file(folder / name, problems);

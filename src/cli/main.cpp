@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -75,6 +77,15 @@ void flush_output() {
         error == EBADF ? "; it is closed: redirect it to a file, a pipe or /dev/null" : "; check its disk or pipe");
 }
 
+/// Threads get as much stack as this process may have.
+void require_stack() {
+  constexpr rlim_t kLeast = 512 << 10;
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kLeast)
+    ct::fail(ct::ExitCode::memory, "the limit of a stack's size (ulimit -s) is ", limit.rlim_cur >> 10,
+             " kB: raise it to ", kLeast >> 10, " or more");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -85,6 +96,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit (ulimit -f) is a failed write, as on a full disk
   try {
     ct::watch_output();
+    require_stack();
     const int code = run({argv + 1, argv + argc});
     if (code <= 1) flush_output();  // 1: `ckpt diff` found differences, and printed them
     return code;

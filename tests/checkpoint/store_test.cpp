@@ -216,6 +216,35 @@ TEST_F(StoreTest, WhatRecoverCannotRemoveStopsNoRun) {
   EXPECT_TRUE(holds(store_.load(6), 6));
 }
 
+/// A checkpoint that was moved elsewhere, with a link in its place, is read there, and is never deleted there.
+TEST_F(StoreTest, LinksInThePlaceOfFoldersAreRemovedNotFollowed) {
+  const Path elsewhere = path_.parent_path() / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  for (const int64_t step : {5, 6, 7}) save(store_, step, static_cast<uint32_t>(step));
+  const auto move = [&](const std::string& name, const std::string& link) {
+    std::filesystem::rename(path_ / name, elsewhere / name);
+    std::filesystem::create_directory_symlink(elsewhere / name, path_ / link);
+  };
+  move("step-00000005", "step-00000005");
+  move("step-00000006", ".trash-step-00000006");
+  EXPECT_TRUE(holds(store_.load(5), 5));
+  store_.recover(ignore);
+  EXPECT_EQ(store_.prune(1), std::vector<int64_t>{5});
+  EXPECT_EQ(list_folder(path_), std::vector<std::string>{"step-00000007"});
+  Store there(files_, elsewhere, {});
+  EXPECT_TRUE(there.verify(5).empty() && there.verify(6).empty());
+}
+
+TEST_F(StoreTest, AStateThatNoRunHasIsPassedOver) {
+  for (const int64_t step : {5, 6}) save(store_, step, static_cast<uint32_t>(step));
+  const Store strict(files_, path_, {}, [](const Checkpoint& checkpoint) {
+    if (checkpoint.manifest.step == 6) refuse_part(checkpoint.state_path(), "no run has it");
+  });
+  EXPECT_EQ(strict.newest_good(ignore), 5);
+  EXPECT_EQ(strict.verify(6).size(), 1u);
+  EXPECT_EQ(store_.newest_good(ignore), 6);
+}
+
 /// A client of NFS gives these names to files that are removed while somebody reads them, and removes them itself.
 TEST_F(StoreTest, SillyRenamedFilesAreLeftAlone) {
   save(store_, 5, 5);

@@ -388,7 +388,7 @@ def states():
             cases["%s %r" % (key, value)] = (key, value)
     for value in (None, 7, "", "{", "x: &a [*a]", "model: {name: no such}", "model: {name: cnn}\n", "[" * 100000, "\x1b[2J", "seed: 43\n"):
         cases["config %.20r" % value] = ("config", value)
-    for key, values in {"ranks": (None, 0, -1, 1e300, "1"), "dataset": (None, 7, "other"), "plans": (None, 7), "device": (None, 7),
+    for key, values in {"ranks": (None, 0, -1, 1e300, "1", 7, 1 << 40), "dataset": (None, 7, "other"), "plans": (None, 7), "device": (None, 7),
                         "data_crc32c": (None, -1, 1 << 32, 1e300, "x", 7), "test_data_crc32c": (None, 7)}.items():
         for value in values:
             cases["%s %r" % (key, value)] = (key, value)
@@ -534,6 +534,17 @@ def manifests_made_on_purpose():
 @check
 def states_made_on_purpose():
     try_checkpoints(states(), 100, ["--resume", "--resume PATH"])
+
+
+@check
+def ckpt_verify_finds_states_that_no_run_has():
+    for key, value in (("running_images", -4), ("ranks", 7), ("step", 1), ("config", "model: {name: no such}")):
+        folder = Folder()
+        folder.state[key] = value
+        at = path("verified", "step-00000002")
+        shutil.rmtree(at, ignore_errors=True)
+        folder.write(at)
+        fails(CHECKPOINT, run("ckpt", "verify", at), "state.json")
 
 
 @check

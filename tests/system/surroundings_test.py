@@ -86,6 +86,13 @@ def few_descriptors():
 
 
 @check
+def a_small_stack():
+    words = [PROGRAM, *train_words(path("stack"), settings())]
+    fails(MEMORY, finish(start(shell("ulimit -s 128;", *words))), "ulimit -s", "raise it")
+    as_usual(path("stack"), shell("ulimit -s 512;", *words))
+
+
+@check
 def little_address_space():
     output = path("address-space")
     words = [PROGRAM, *train_words(output, settings())]

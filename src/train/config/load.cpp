@@ -79,7 +79,7 @@ Config load_config(const ConfigSources& sources, std::vector<std::string>* warni
   for (const ConfigOverride& word : words) {
     if (!document::is_text(word.key + word.value))
       fail(ExitCode::usage, word.origin, " ", in_quotes(word.value),
-           ": is not text in UTF-8, which a configuration must be");
+           ": is not text in UTF-8 without control characters, which a configuration must be");
     merge.add_override(word);
   }
 

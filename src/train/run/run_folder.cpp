@@ -13,7 +13,6 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "comm/all_ranks.h"
-#include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
 #include "train/run/run_files.h"
@@ -38,15 +37,6 @@ const Path& without_foreign_files(const Path& out) {
   if (!holds_run(out) && is_there(out / kSweepRecords))
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a sweep: give the run another --output");
   return out;
-}
-
-/// The configuration in a checkpoint's state.
-Config config_in(const std::string& text, const Path& state) {
-  try {
-    return load_config_text(text, state.string());
-  } catch (const Error& error) {
-    fail(ExitCode::checkpoint, "its configuration cannot be read: ", error.what(), kTakeAnother);
-  }
 }
 
 /// See RunFolder::look().
@@ -87,10 +77,8 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
   if (start.checkpoint.empty()) return start;
   start.loaded = load_checkpoint(start.checkpoint, RunIdentity{"", config.model.name});
   const Provenance resumed = provenance_from(start.loaded->state, start.loaded->state_path());
-  start.config = config_in(resumed.config, start.checkpoint / kStateFile);
-  if (const int64_t step = run_state_from(start.loaded->state, start.loaded->state_path()).step;
-      step != start.loaded->manifest.step)
-    refuse_part(start.checkpoint / kStateFile, str("it is of step ", step));
+  require_state(*start.loaded);
+  start.config = saved_config(*start.loaded);
   const Config& saved = *start.config;
   Config now = config;
   settle_like(now, saved);
@@ -120,7 +108,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
   const Path folder = out_ / kCheckpointFolder;
-  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name});
+  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name}, require_state);
   store_->recover([&](const std::string& problem) { console.note("warning: " + problem); });
 
   const RunStart start = find_start(config, ranks, resume, reset, *store_, console);
@@ -137,8 +125,8 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 
 RunStart RunFolder::look(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console) {
   FileSystem files;
-  const Store store(files, without_foreign_files(config.output) / kCheckpointFolder,
-                    RunIdentity{"", config.model.name});
+  const Store store(files, without_foreign_files(config.output) / kCheckpointFolder, RunIdentity{"", config.model.name},
+                    require_state);
   return find_start(config, ranks, resume, reset, store, console);
 }
 

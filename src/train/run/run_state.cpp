@@ -8,6 +8,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "checkpoint/manifest.h"
+#include "train/config/batch.h"
+#include "train/config/load.h"
 
 namespace ct {
 namespace {
@@ -134,6 +137,30 @@ RunState run_state_from(const Json& json, const Path& file) {
     fail_damaged(file, str("counts more images than the ", state.samples, " of its steps"));
   if (!(state.loss_scale.scale > 0)) fail_damaged(file, str("has the loss scale ", state.loss_scale.scale));
   return state;
+}
+
+Config saved_config(const Checkpoint& checkpoint) {
+  const Path file = checkpoint.state_path();
+  const std::string text = provenance_from(checkpoint.state, file).config;
+  try {
+    return load_config_text(text, file.string());
+  } catch (const Error& error) {
+    fail(ExitCode::checkpoint, "its configuration cannot be read: ", error.what(), kTakeAnother);
+  }
+}
+
+void require_state(const Checkpoint& checkpoint) {
+  const Path file = checkpoint.state_path();
+  const RunState state = run_state_from(checkpoint.state, file);
+  if (state.step != checkpoint.manifest.step) refuse_part(file, str("it is of step ", state.step));
+  const Config config = saved_config(checkpoint);
+  const int64_t ranks = provenance_from(checkpoint.state, file).ranks;
+  try {
+    batch_for(config.batch, ranks);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::usage) throw;
+    fail_damaged(file, str("counts ", ranks, " ranks, which its batch sizes do not fit"));
+  }
 }
 
 }  // namespace ct

@@ -5,9 +5,11 @@
 #include <string>
 
 #include "base/files.h"
+#include "checkpoint/store.h"
 #include "graph/loss_scale.h"
 #include "metrics/metrics_log.h"
 #include "plan/step_scalars.h"
+#include "train/config/config.h"
 
 namespace ct {
 
@@ -56,5 +58,10 @@ Json to_json(const RunState& state, const Provenance& provenance);
 RunState run_state_from(const Json& json, const Path& file);
 /// Throws Error(checkpoint) for a state with a missing field.
 Provenance provenance_from(const Json& state, const Path& file);
+/// The configuration of the run that wrote a checkpoint. Throws Error(checkpoint).
+Config saved_config(const Checkpoint& checkpoint);
+/// Throws Error(checkpoint), with the path of the state, unless a run could have written the checkpoint's state. The
+/// epoch and its batch are not compared with the step, because a run may have had other batch sizes before.
+void require_state(const Checkpoint& checkpoint);
 
 }  // namespace ct
