@@ -151,10 +151,22 @@ __device__ int equalized(const int* counts, int pixels, int v) {
   return level(below / step);
 }
 
+/// Image i of the batch; null: there is none.
+__device__ __forceinline__ const uint8_t* image(const EditArgs& a, int64_t i) {
+  if (i < 0 || i >= a.n) return nullptr;
+  const int64_t number = a.index ? int64_t{a.index[i]} : i;
+  return number < 0 || number >= a.count ? nullptr : a.images + number * a.channels * a.height * a.width;
+}
+
 __global__ void __launch_bounds__(kThreads) edit_images(EditArgs a) {
-  const int64_t n = blockIdx.x, elements = a.channels * a.height * a.width;
-  const Image m{static_cast<int>(a.channels),         static_cast<int>(a.height), static_cast<int>(a.width),
-                static_cast<int>(a.height * a.width), a.images + n * elements,    a.out + n * elements};
+  const int64_t n = blockIdx.x;
+  const Image m{.channels = static_cast<int>(a.channels),
+                .height = static_cast<int>(a.height),
+                .width = static_cast<int>(a.width),
+                .plane = static_cast<int>(a.height * a.width),
+                .in = image(a, n),
+                .out = a.out + n * a.channels * a.height * a.width};
+  if (m.in == nullptr) return for_places(m, [](int, int, int) { return 0; });
   const EditDraw draw = a.draws[n * a.stride];
   const int32_t* const at = draw.at.data();
   switch (draw.kind) {
@@ -169,7 +181,7 @@ __global__ void __launch_bounds__(kThreads) edit_images(EditArgs a) {
     case EditKind::resized_crop:
       return resized_crop(m, at);
     case EditKind::blend: {
-      const uint8_t* const other = at[4] >= 0 && at[4] < a.n ? a.images + at[4] * elements : nullptr;
+      const uint8_t* const other = image(a, at[4]);
       return for_places(m, [&](int c, int y, int x) {
         const int i = c * m.plane + y * m.width + x, own = m.in[i];
         if (x < at[0] || x >= at[0] + at[2] || y < at[1] || y >= at[1] + at[3]) return own;
@@ -211,7 +223,7 @@ __global__ void __launch_bounds__(kThreads) edit_images(EditArgs a) {
 }  // namespace
 
 cudaError_t edit(const EditArgs& a, cudaStream_t stream) {
-  if (std::min({a.n, a.channels, a.height, a.width, a.stride}) < 0) return cudaErrorInvalidValue;
+  if (std::min({a.n, a.channels, a.height, a.width, a.stride, a.count}) < 0) return cudaErrorInvalidValue;
   if (std::max(a.height, a.width) > kMaxEditSide || a.n > 0x7fffffff) return cudaErrorInvalidValue;
   if (a.n == 0 || a.channels == 0 || a.height == 0 || a.width == 0) return cudaSuccess;
   if (a.channels > ((1 << 29) - 1) / (a.height * a.width)) return cudaErrorInvalidValue;

@@ -1,10 +1,9 @@
 // cifar-train estimate: what a run would need of memory and of the wires, for every ZeRO stage. Nothing is trained or
 // written, and no images are needed.
-#include "train/memory/estimate.h"
-
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "metrics/metrics_log.h"
 #include "train/config/load.h"
 #include "train/host_lacks.h"
+#include "train/memory/resident_images.h"
 
 namespace ct {
 namespace {
@@ -104,6 +104,7 @@ Json to_json(const StageEstimate& s) {
             {"activations_in_evaluation", s.rank.evaluation},
             {"gradient_buckets", use.exchange},
             {"received", s.rank.received},
+            {"images", use.images},
             {"other", use.other},
             {"mirrors", s.rank.mirrors},
             {"staged", s.rank.staged},
@@ -169,6 +170,7 @@ void print_table(const std::vector<StageEstimate>& stages, size_t configured, co
   bytes("gradient buckets", [](const auto& s) { return s.rank.use.exchange; });
   if (on_gpu) {
     bytes("received by NCCL", [](const auto& s) { return s.rank.received; });
+    bytes("training images", [](const auto& s) { return s.rank.use.images; });
     bytes("other", [](const auto& s) { return s.rank.use.other; });
     bytes("total", [](const auto& s) { return s.rank.device(); });
     std::printf("a GPU with %d rank%s, MB\n", what.sharing.ranks_a_device, what.sharing.ranks_a_device == 1 ? "" : "s");
@@ -228,7 +230,8 @@ int verb_estimate(const Words& words) {
   if (given.fp16.enabled && !config.fp16.enabled)
     warn("fp16.enabled: there is no GPU here, so the figures are those of bf16, which is as large");
   const int ranks = rank_count(config, asked_ranks);
-  const auto [data, data_note] = data_set_size(config);
+  auto [data, data_note] = data_set_size(config);
+  if (config.data.limit > 0) data.spec.train_images = std::min(data.spec.train_images, config.data.limit);
   const EstimateOf what{.config = config,
                         .batch = batch_sizes(config, ranks),
                         .ranks = ranks,
@@ -240,7 +243,7 @@ int verb_estimate(const Words& words) {
   backend->enter_thread();  // workspaces depend on it
   const Compared with = compare_with(config, *backend);
   std::vector<StageEstimate> stages;
-  for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_stage(*backend, what, stage));
+  for (int stage = 0; stage <= 3; ++stage) stages.push_back(estimate_with_images(*backend, what, stage, with.room));
   const auto configured = static_cast<size_t>(config.zero_optimization.stage);
   const auto largest =
       with.problem.empty() ? largest_micro_batch(*backend, what, stages[configured].stage, with.limits) : std::nullopt;

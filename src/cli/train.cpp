@@ -27,7 +27,7 @@
 #include "train/config/load.h"
 #include "train/config/print.h"
 #include "train/initial_weights.h"
-#include "train/memory/estimate.h"
+#include "train/memory/resident_images.h"
 #include "train/run/run_folder.h"
 #include "train/trainer.h"
 #include "train/weights.h"
@@ -115,7 +115,15 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* a
   require_fitting_device(options.config, !backend->is_host());
   const Datasets data = open_datasets(options.config, *comm, IfAbsent::keep_in_memory, data_kinds(),
                                       /*keeps_run=*/asked != nullptr);
-  const Programs programs = lower_programs(options.config, batch, {0, ranks}, data.spec());
+  const int configured = static_cast<int>(options.config.zero_optimization.stage);
+  EstimateOf what{.config = options.config,
+                  .batch = batch,
+                  .ranks = ranks,
+                  .data = data.spec(),
+                  .sharing = detect_launch().parallel() ? Sharing{} : foretell_sharing(options.config, ranks)};
+  const std::optional<Backend::Room> room = backend->room();
+  what.data.resident = images_fit(*backend, what, configured, room);
+  const Programs programs = lower_programs(options.config, batch, {0, ranks}, what.data);
   if (asked == nullptr) {
     std::fputs(to_text(programs.train, plan_program(*backend, programs.train)).c_str(), stdout);
     return {};
@@ -130,20 +138,16 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* a
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps per epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
               pipeline.steps_per_epoch());
-  const EstimateOf what{.config = options.config,
-                        .batch = batch,
-                        .ranks = ranks,
-                        .data = data.spec(),
-                        .sharing = detect_launch().parallel() ? Sharing{} : foretell_sharing(options.config, ranks)};
-  require_device_memory(*backend, what, backend->room());
-  const StageEstimate stage = estimate_stage(*backend, what, options.config.zero_optimization.stage);
+  if (!what.data.resident) require_device_memory(*backend, what, room);
+  const StageEstimate stage = estimate_stage(*backend, what, configured);
   const RankMemory& rank = stage.rank;
   std::printf(
       "bytes per rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
       "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %s%ld snapshot for saving, "
       "%ld other\n",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations, rank.training,
-      rank.evaluation, rank.use.exchange, rank.on_gpu ? str(rank.received, " received by NCCL, ").c_str() : "",
+      rank.evaluation, rank.use.exchange,
+      rank.on_gpu ? str(rank.received, " received by NCCL, ", rank.use.images, " training images, ").c_str() : "",
       rank.on_gpu ? 0 : rank.snapshot, rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
   if (rank.on_gpu)
     std::printf(

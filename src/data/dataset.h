@@ -36,8 +36,10 @@ struct DataSpec {
   SampleShape sample;
   int classes = 0;
   int64_t test_images = 0;
-  bool direct = true;    // DataSet::direct()
-  bool cropped = false;  // DataSet::cropped()
+  bool direct = true;        // DataSet::direct()
+  bool cropped = false;      // DataSet::cropped()
+  int64_t train_images = 0;  // of the training set, up to the last one that trains
+  bool resident = false;     // do these lie in the device's memory? (train/memory/resident_images.h)
 };
 
 constexpr int kMostClasses = 1 << 16;  // a label has 16 bits

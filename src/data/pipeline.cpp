@@ -11,10 +11,10 @@ namespace ct {
 namespace {
 
 void check_buffers(const Inputs& to, const SampleShape& shape, size_t batch, const Augmentation& augmentation) {
-  const size_t mixed = augmentation.mixes() ? batch : 0;
-  check(to.images.size() == batch * shape.bytes() && to.draws.size() == batch && to.labels.size() == batch &&
-            to.edits.size() == batch * static_cast<size_t>(augmentation.edits()) && to.second_labels.size() == mixed &&
-            to.second_shares.size() == mixed,
+  const size_t mixed = augmentation.mixes() ? batch : 0, pixels = to.index.empty() ? batch * shape.bytes() : 0;
+  check(to.images.size() == pixels && (to.index.empty() || to.index.size() == batch) && to.draws.size() == batch &&
+            to.labels.size() == batch && to.edits.size() == batch * static_cast<size_t>(augmentation.edits()) &&
+            to.second_labels.size() == mixed && to.second_shares.size() == mixed,
         "buffers do not fit a batch of ", batch, " images of ", to_string(shape));
 }
 
@@ -109,12 +109,18 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
   check(to.class_weights.size() == options_.class_weights.size(), "a buffer that does not fit the class weights");
   const int64_t from_first = k - options_.first_micro, place = from_first / options_.micro_stride;
   const bool foreseen = from_first >= 0 && from_first % options_.micro_stride == 0 && place < options_.micros;
-  const bool ahead = loader_ && foreseen;
+  const bool resident = !to.index.empty(), ahead = loader_ && foreseen;
+  check(!resident || set_.direct(), "a set that is decoded, in a device's memory");
   // It may plan epochs ahead, in place of the order of this one.
   if (ahead) loader_->take((epoch * steps_per_epoch() + step) * options_.micros + place, to.images.data(), written_);
   if (to.dropout_key != nullptr) *to.dropout_key = {options_.seed, epoch * steps_per_epoch() + step, k};
   const SampleList list = chosen(epoch, step, k);
-  if (!ahead) read_in_line(set_, list, to.images.data(), written_);
+  if (resident) {
+    std::ranges::copy(list.images, to.index.begin());
+    std::ranges::copy(list.images, written_.begin());
+  } else if (!ahead) {
+    read_in_line(set_, list, to.images.data(), written_);
+  }
   set_.check_not_cut();
   const auto edits = static_cast<size_t>(augmentation_.edits());
   for (size_t i = 0; i < micro; ++i) {
@@ -127,7 +133,7 @@ void Pipeline::fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to) {
     to.second_shares[i] = mix.share;
   }
   std::ranges::copy(options_.class_weights, to.class_weights.begin());
-  if (!loader_) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
+  if (!loader_ && !resident) set_.prefetch(upcoming(epoch, step, k, 1), upcoming(epoch, step, k, 2));
 }
 
 void Pipeline::note_read(int64_t wanted, int64_t written) {

@@ -62,7 +62,8 @@ class Pipeline {
   /// the device. Reads them in line, without counting replacements.
   std::vector<uint8_t> first_samples(int64_t most) const;
 
-  /// Writes micro-batch k (global) of a step, and its dropout key if `to` has one.
+  /// Writes micro-batch k (global) of a step, and its dropout key if `to` has one. In place of the images it writes
+  /// their numbers in the set if `to` has an index; the set must then be direct().
   void fill(int64_t epoch, int64_t step, int64_t k, const Inputs& to);
 
  private:

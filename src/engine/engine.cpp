@@ -218,6 +218,21 @@ void Engine::follow_masters() {
   backend_.wait();  // the host's own collectives may come next, for which nobody's device should have to wait
 }
 
+void Engine::write_images(const std::function<void(int64_t first, std::span<uint8_t> to)>& read) {
+  constexpr int64_t kPartBytes = 8 << 20;
+  const int64_t count = resident_images();
+  if (count == 0) return;
+  const Tensor set = bound_.tensor(lowered().ports.images);
+  const int64_t bytes = set.shape.numel() / count, part = std::clamp<int64_t>(kPartBytes / bytes, 1, count);
+  const Memory staging = backend_.allocate_host(static_cast<size_t>(part * bytes));
+  for (int64_t first = 0; first < count; first += part) {
+    const auto size = static_cast<size_t>(std::min(part, count - first) * bytes);
+    read(first, {reinterpret_cast<uint8_t*>(staging.data()), size});
+    backend_.copy(set.data + first * bytes, staging.data(), size);
+    backend_.wait();
+  }
+}
+
 std::span<const std::byte> Engine::read_params() {
   settle();
   const ValueId params = lowered().params;

@@ -71,6 +71,13 @@ class Engine {
   /// Collective: uploads written buffers to the device, and updates the weights in compute type from the masters.
   void state_written();
 
+  /// The images of a set that lies in the device's memory (InputSpec::resident_images); 0: there is none.
+  int64_t resident_images() const {
+    return lowered().ports.index == kNone ? 0 : lowered()[lowered().ports.images].shape[0];
+  }
+  /// Copies that set to the device, part by part: `read` writes the images from number `first` on, u8 [C][H][W] each.
+  void write_images(const std::function<void(int64_t first, std::span<uint8_t> to)>& read);
+
   /// Sets the average of the weights, if there is one, to the weights.
   void begin_average();
   /// Collective: swaps the weights with their average, and updates the weights of compute type. Before training, saving

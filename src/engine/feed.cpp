@@ -30,7 +30,8 @@ Inputs InputFeed::next() {
   const Ports& ports = bound_.lowered().ports;
   Inputs in;
   std::span<DropoutKey> key;
-  fill(in.images, ports.images);
+  if (ports.index == kNone) fill(in.images, ports.images);
+  fill(in.index, ports.index);
   fill(in.draws, ports.draws);
   fill(in.labels, ports.labels);
   fill(in.edits, ports.edits);

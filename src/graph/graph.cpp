@@ -100,11 +100,20 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   Graph g(in.compute, in.mode, in.frozen);
   const Shape images{in.batch, in.channels, in.height, in.width};
   Ports& ports = g.ports;
-  std::vector<std::pair<ValueId*, Value>> inputs = {
-      {&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}},
-      {&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}},
-      {&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}},
-      {&ports.dropout_key, {.name = "dropout key", .shape = {sizeof(DropoutKey)}, .dtype = DType::u8}}};
+  std::vector<std::pair<ValueId*, Value>> inputs;
+  if (in.resident_images > 0) {
+    ports.images = g.add_value({.name = "training images",
+                                .shape = {in.resident_images, in.channels, in.height, in.width},
+                                .dtype = DType::u8,
+                                .space = MemorySpace::resident,
+                                .category = MemoryCategory::images});
+    inputs.push_back({&ports.index, {.name = "index", .shape = {in.batch}, .dtype = DType::i32}});
+  } else {
+    inputs.push_back({&ports.images, {.name = "images", .shape = images, .dtype = DType::u8}});
+  }
+  inputs.push_back({&ports.draws, {.name = "draws", .shape = {in.batch * 4}, .dtype = DType::i32}});
+  inputs.push_back({&ports.labels, {.name = "labels", .shape = {in.batch}, .dtype = DType::i32}});
+  inputs.push_back({&ports.dropout_key, {.name = "dropout key", .shape = {sizeof(DropoutKey)}, .dtype = DType::u8}});
   if (in.edits > 0)
     inputs.push_back({&ports.edits, {.name = "edits", .shape = {in.batch * in.edits * 8}, .dtype = DType::i32}});
   if (in.mixes_labels) {
@@ -113,14 +122,15 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
   }
   if (in.weights_classes) inputs.push_back({&ports.class_weights, {.name = "class weights", .shape = {in.classes}}});
   ports.inputs = add_block(g, "inputs", MemorySpace::input, std::move(inputs));
-  ValueId edited = ports.images;
+  ValueId edited = ports.images, index = ports.index;
   for (int i = 0; i < in.edits; ++i) {
     const ValueId before = edited;
     edited = g.add_value({.name = "edited " + std::to_string(i), .shape = images, .dtype = DType::u8});
-    g.add_op(Edit{before, ports.edits, edited, i, in.edits, mean_levels(in)});
+    g.add_op(Edit{before, index, ports.edits, edited, i, in.edits, mean_levels(in)});
+    index = kNone;
   }
   g.augmented = g.add_value({.name = "augmented", .shape = images, .dtype = in.compute});
-  g.add_op(Augment{edited, ports.draws, g.augmented, in.scale, in.shift});
+  g.add_op(Augment{edited, index, ports.draws, g.augmented, in.scale, in.shift});
 
   const ValueId logits = model(g, g.augmented, in.classes);
   check(g.shape(logits) == Shape({in.batch, in.classes}), "the model's logits have shape ", to_string(g.shape(logits)));

@@ -19,8 +19,9 @@ namespace ct {
 /// steps. shared: resident, and readable by other ranks. host: resident in host memory, on every device.
 enum class MemorySpace : uint8_t { input, output, transient, exchange, resident, shared, host };
 
-/// The kinds of memory in reports. partial_sums: inner nodes of the tree sum of gradients.
-enum class MemoryCategory : uint8_t { activations, weights, gradients, partial_sums, optimizer, other };
+/// The kinds of memory in reports. partial_sums: inner nodes of the tree sum of gradients. images: a training set in
+/// the device's memory.
+enum class MemoryCategory : uint8_t { activations, weights, gradients, partial_sums, optimizer, images, other };
 
 struct Value {
   std::string name;
@@ -129,10 +130,12 @@ struct AttentionOptions {
 /// The inputs and outputs of a program for each micro-batch. Inputs and outputs are one block of bytes each, with views
 /// into it, so that one copy transfers a block.
 struct Ports {
-  ValueId inputs = kNone, images = kNone, draws = kNone, labels = kNone;  // u8 [N][C][H][W], i32 [N][4], i32 [N]
-  ValueId dropout_key = kNone;                                            // DropoutKey (graph/dropout_key.h)
-  ValueId edits = kNone, second_labels = kNone, second_shares = kNone;    // see Edit, SoftmaxCrossEntropy; or kNone
-  ValueId class_weights = kNone;                                          // f32 [classes]; or kNone
+  ValueId inputs = kNone, draws = kNone, labels = kNone;  // i32 [N][4], i32 [N]
+  // u8 [N][C][H][W] in `inputs`; or resident, u8 [M][C][H][W], of which `index`, i32 [N], picks the micro-batch's.
+  ValueId images = kNone, index = kNone;
+  ValueId dropout_key = kNone;                                          // DropoutKey (graph/dropout_key.h)
+  ValueId edits = kNone, second_labels = kNone, second_shares = kNone;  // see Edit, SoftmaxCrossEntropy; or kNone
+  ValueId class_weights = kNone;                                        // f32 [classes]; or kNone
   ValueId outputs = kNone, losses = kNone, predicted = kNone, label_rank = kNone;  // see SoftmaxCrossEntropy
   Ids balances;  // in training, f32 [1] of each mixture of experts, see Route; not in the outputs' block
 };
@@ -266,8 +269,9 @@ struct InputSpec {
   int classes = 10;
   std::vector<float> scale, shift;  // a channel: u8 * scale + shift
   float label_smoothing = 0;
-  int edits = 0;              // of each image, before it is augmented
-  bool mixes_labels = false;  // an image may have a second label
+  int64_t resident_images = 0;  // images of a set in the device's memory; 0: each micro-batch brings its own
+  int edits = 0;                // of each image, before it is augmented
+  bool mixes_labels = false;    // an image may have a second label
   bool weights_classes = false;
   Mode mode = Mode::train;
   DType compute = DType::f32;  // or bf16, f16

@@ -37,20 +37,25 @@ struct OpFacts {
 
 // ---- input
 
-/// out[n] = images[n], changed by draw number `which` of the image (graph/edit_draw.h); each image has `of` draws.
-/// images and out u8 [N][C][H][W], draws i32 [N][of][8]; fill[c] replaces pixels that are cut out.
+// index i32 [N], or kNone: image n of the micro-batch is images[index[n]], of u8 [M][C][H][W]; without it images[n], of
+// [N][C][H][W].
+
+/// out[n] = image n, changed by its draw number `which` (graph/edit_draw.h); each image has `of` draws. out u8
+/// [N][C][H][W], draws i32 [N][of][8]; fill[c] replaces pixels that are cut out. An image whose index is not in [0, M)
+/// becomes black.
 struct Edit {
   CT_OP("edit", input, memory);
-  CT_OPERANDS((images, draws), (out));
+  CT_OPERANDS((images, index, draws), (out));
   int which, of;
   std::vector<uint8_t> fill;
 };
 
 /// out[n][c][y][x] = u8 * scale[c] + shift[c] of the pixel at (y + dy, x' + dx), x' mirrored when flipped; outside the
-/// image the pixel is 0. images u8 [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}.
+/// image the pixel is 0. out [N][C][H][W], draws i32 [N][4] = {dy, dx, flip, 0}. An image whose index is not in [0, M)
+/// becomes NaN.
 struct Augment {
   CT_OP("augment", input, memory);
-  CT_OPERANDS((images, draws), (out));
+  CT_OPERANDS((images, index, draws), (out));
   std::vector<float> scale, shift;
 };
 

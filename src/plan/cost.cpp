@@ -53,13 +53,27 @@ class Flops {
   const std::vector<Value>& values_;
 };
 
+/// What an operation reads of a value: of images that an index picks, those of the micro-batch.
+double read_bytes(const Op& op, ValueId id, const std::vector<Value>& values) {
+  const auto bytes = [&](ValueId of) { return static_cast<double>(stored_bytes(values[static_cast<size_t>(of)])); };
+  const auto picked = [&](const auto& o) {
+    if constexpr (requires { o.images, o.index; })
+      if (id == o.images && o.index != kNone)
+        return bytes(id) * static_cast<double>(values[static_cast<size_t>(o.index)].shape[0]) /
+               static_cast<double>(values[static_cast<size_t>(id)].shape[0]);
+    return bytes(id);
+  };
+  const auto* compute = std::get_if<ComputeOp>(&op);
+  return compute ? std::visit(picked, *compute) : bytes(id);
+}
+
 }  // namespace
 
 Cost cost_of(const Op& op, const std::vector<Value>& values) {
   Cost cost;
   if (const auto* compute = std::get_if<ComputeOp>(&op)) cost.flops = std::visit(Flops(values), *compute);
-  for (const Ids& ids : {reads(op), writes(op)})
-    for (ValueId id : ids) cost.bytes += static_cast<double>(stored_bytes(values[static_cast<size_t>(id)]));
+  for (ValueId id : reads(op)) cost.bytes += read_bytes(op, id, values);
+  for (ValueId id : writes(op)) cost.bytes += static_cast<double>(stored_bytes(values[static_cast<size_t>(id)]));
   return cost;
 }
 

@@ -150,6 +150,8 @@ int64_t& MemoryUse::of(MemoryCategory category) {
       return gradients;
     case MemoryCategory::optimizer:
       return optimizer;
+    case MemoryCategory::images:
+      return images;
     case MemoryCategory::activations:
     case MemoryCategory::other:
       return other;

@@ -30,12 +30,13 @@ MemoryPlan plan_memory(const LoweredProgram& program, const std::vector<size_t>&
 /// The memory of a program on this rank, in bytes.
 struct MemoryUse {
   int64_t weights = 0, gradients = 0, optimizer = 0, other = 0;  // resident
+  int64_t images = 0;                                            // resident: a training set
   int64_t host = 0;                                    // offloaded masters and moments, in host memory; not in total()
   int64_t activations = 0;                             // the arena: activations, workspaces and the transients below
   int64_t exchange = 0;                                // buckets of gradients that other ranks read
   int64_t gathered_weights = 0, gradient_buckets = 0;  // the most that is alive at any time
   int64_t& of(MemoryCategory category);                // the counter of a category that outlives a step
-  int64_t total() const { return weights + gradients + optimizer + other + activations + exchange; }
+  int64_t total() const { return weights + gradients + optimizer + images + other + activations + exchange; }
 };
 MemoryUse memory_use(const LoweredProgram& program, const MemoryPlan& plan);
 

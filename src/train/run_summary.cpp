@@ -20,6 +20,7 @@
 #include "metrics/log_format.h"
 #include "train/class_balance.h"
 #include "train/loss_scale_report.h"
+#include "train/memory/resident_images.h"
 #include "train/run/run_files.h"
 #include "train/setup.h"
 
@@ -96,6 +97,9 @@ void RunSummary::announce(const std::string& config_source, const std::string& c
                "; batch ", batch.train, " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", d.ranks,
                " ranks"));
   if (const std::string line = learning_note(session.graph()); !line.empty()) log.note(line);
+  if (const DataSpec& spec = session.spec(); may_be_resident(config, spec) && !spec.resident)
+    log.note(str("the training images, ", human_bytes(static_cast<uint64_t>(resident_bytes(spec))),
+                 " a rank, do not fit into the GPU's memory beside the rest: each step uploads its own"));
   const int64_t left = session.pipeline().images() % batch.train, micros = d.micro_batches();
   const std::string units = micros == 1 || config.train.log_format == LogFormat::ema_loss
                                 ? ""

@@ -6,7 +6,7 @@
 #include "data/description.h"
 #include "train/agree.h"
 #include "train/class_balance.h"
-#include "train/memory/estimate.h"
+#include "train/memory/resident_images.h"
 
 namespace ct {
 
@@ -25,8 +25,13 @@ TrainingSession::TrainingSession(const Config& config, Communicator& comm, Optio
 void TrainingSession::prepare(const std::string& plans, const LearningPhase& phase) {
   progress("planning the program");
   run_on_all_ranks(comm_, [&] { require_arithmetic(config_, backend()); });  // of a resumed run it is the saved one
-  programs_ = lower_programs(phase.freezes ? config_ : without_freezing(config_), batch_, {comm_.rank(), comm_.size()},
-                             data_.spec());
+  spec_ = data_.spec();
+  spec_.resident = may_be_resident(config_, spec_);
+  const auto lower = [&] {
+    programs_ = lower_programs(phase.freezes ? config_ : without_freezing(config_), batch_,
+                               {comm_.rank(), comm_.size()}, spec_);
+  };
+  lower();
   PipelineOptions reading = pipeline_options(config_, batch_, distribution(), comm_.rank());
   const std::vector<int64_t> counts = class_counts(*data_.train, data_.parts.training);
   run_on_all_ranks(comm_, [&] { reading.class_weights = class_weights(config_, data_.train->class_names(), counts); });
@@ -38,7 +43,7 @@ void TrainingSession::prepare(const std::string& plans, const LearningPhase& pha
   // Training and evaluation take turns in one arena.
   const int64_t evaluation = options_.evaluates ? plan_program(backend(), programs_.evaluate).arena_bytes : 0;
   comm_.barrier();  // all ranks have opened the libraries, which take their part, and none has allocated
-  require_memory();
+  settle_memory(lower);
   try {
     allocate(evaluation, phase.optimizer_begun);
   } catch (...) {
@@ -71,8 +76,7 @@ void TrainingSession::agree_on_plans(const std::string& plans) {
 }
 
 EstimateOf TrainingSession::estimated() const {
-  return {
-      .config = config_, .batch = batch_, .ranks = comm_.size(), .data = data_.spec(), .sharing = device_.sharing()};
+  return {.config = config_, .batch = batch_, .ranks = comm_.size(), .data = spec_, .sharing = device_.sharing()};
 }
 
 void TrainingSession::allocate(int64_t least_arena, int64_t optimizer_begun) {
@@ -94,9 +98,19 @@ void TrainingSession::allocate(int64_t least_arena, int64_t optimizer_begun) {
   }
 }
 
-void TrainingSession::require_memory() {
+/// The training images lie on the GPUs if they fit on all of them; then all else fits too.
+void TrainingSession::settle_memory(const std::function<void()>& lower) {
   std::optional<Backend::Room> room;
   run_on_all_ranks(comm_, [&] { room = backend().room(); });
+  if (spec_.resident) {
+    bool fit = false;
+    run_on_all_ranks(comm_, [&] {
+      fit = images_fit(backend(), estimated(), static_cast<int>(config_.zero_optimization.stage), room);
+    });
+    if (!any_rank(comm_, !fit)) return;
+    spec_.resident = false;
+    lower();
+  }
   run_on_all_ranks(comm_, [&] {
     require_device_memory(backend(), estimated(), room);
     if (!room && comm_.rank() == 0) require_group_memory(backend(), estimated());  // a job's hosts have one limit
@@ -110,8 +124,20 @@ std::string TrainingSession::gather_plans_missed() {
   return "";
 }
 
+void TrainingSession::upload_images() {
+  const DataSet& set = *data_.train;
+  const size_t bytes = set.shape().bytes();
+  engine_->write_images([&](int64_t first, std::span<uint8_t> to) {
+    comm_.heartbeat().advance(Phase::data);
+    for (size_t at = 0; at < to.size(); at += bytes, ++first) set.read(first, {}, to.data() + at);
+    set.check_not_cut();
+  });
+  images_uploaded_ = true;
+}
+
 void TrainingSession::step(int64_t epoch, int64_t batch, bool compare_replicas) {
   const Distribution& d = distribution();
+  if (!images_uploaded_) upload_images();  // only now: make_data() may write them after prepare()
   for (int j = 0; j < d.accumulation; ++j) {
     comm_.heartbeat().advance(Phase::data);
     waited_ += seconds_of([&] { pipeline_->fill(epoch, batch, d.micro_batch(comm_.rank(), j), engine_->inputs()); });

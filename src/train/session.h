@@ -70,6 +70,8 @@ class TrainingSession {
   RankDevice& device() { return device_; }
   const BatchSizes& batch() const { return batch_; }
   const Datasets& data() const { return data_; }
+  /// What the programs know of the data.
+  const DataSpec& spec() const { return spec_; }
   const Graph& graph() const { return programs_.graph; }
   const LoweredProgram& program() const { return programs_.train; }
   const Distribution& distribution() const { return programs_.train.distribution; }
@@ -89,7 +91,8 @@ class TrainingSession {
   }
   void agree_on_plans(const std::string& plans);
   EstimateOf estimated() const;
-  void require_memory();
+  void settle_memory(const std::function<void()>& lower);
+  void upload_images();
   void allocate(int64_t least_arena, int64_t optimizer_begun);
   std::string gather_plans_missed();
 
@@ -99,11 +102,13 @@ class TrainingSession {
   BatchSizes batch_;
   RankDevice device_;
   Datasets data_;
+  DataSpec spec_;
   Programs programs_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<Pipeline> pipeline_;
   std::string plans_missed_;
+  bool images_uploaded_ = false;
   double waited_ = 0;
 };
 

@@ -146,6 +146,7 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
     spec.edits = edits_of(config.data.augment, data.cropped);
     spec.mixes_labels = mixes_labels(config.data.augment);
     spec.weights_classes = !config.train.class_weights.empty();
+    if (data.resident) spec.resident_images = data.train_images;
   }
   return spec;
 }
@@ -314,8 +315,13 @@ std::vector<const DataSet*> Datasets::all() const {
 
 DataSpec Datasets::spec() const {
   const ImagePart judges = testing();
-  return {train->shape(), train->classes(), judges.empty() ? validation().count() : judges.count(), train->direct(),
-          train->cropped()};
+  const auto last = std::ranges::max_element(parts.training);
+  return {.sample = train->shape(),
+          .classes = train->classes(),
+          .test_images = judges.empty() ? validation().count() : judges.count(),
+          .direct = train->direct(),
+          .cropped = train->cropped(),
+          .train_images = last == parts.training.end() ? 0 : int64_t{*last} + 1};
 }
 
 std::vector<std::string> notes_of(const Datasets& sets) {

@@ -48,6 +48,9 @@ struct Compared {
   int64_t staged_foretold = 0, staged = 0;
 };
 
+constexpr DataSpec kData = {
+    .sample = {3, 32, 32}, .classes = 10, .test_images = 100, .train_images = 300, .resident = true};
+
 Compared compare(const Config& config, int ranks) {
   Compared compared;
   const BatchSizes batch = batch_for(config.batch, ranks);
@@ -65,14 +68,10 @@ Compared compare(const Config& config, int ranks) {
       EXPECT_EQ(compared.sharing.nccl, device.sharing().nccl);
       EXPECT_EQ(compared.sharing.ranks_a_device, device.sharing().ranks_a_device);
       for (int r = ranks - 1; r >= 0; --r) {
-        const StageEstimate estimate = estimate_stage(backend,
-                                                      {.config = config,
-                                                       .batch = batch,
-                                                       .ranks = ranks,
-                                                       .rank = r,
-                                                       .data = {{3, 32, 32}, 10, 100},
-                                                       .sharing = compared.sharing},
-                                                      stage);
+        const StageEstimate estimate = estimate_stage(
+            backend,
+            {.config = config, .batch = batch, .ranks = ranks, .rank = r, .data = kData, .sharing = compared.sharing},
+            stage);
         compared.foretold += estimate.rank.device() + estimate.rank.use.host + estimate.rank.mirrors;
         compared.device = estimate.device;
         compared.staged_foretold = estimate.rank.staged;
@@ -80,7 +79,7 @@ Compared compare(const Config& config, int ranks) {
       }
       compared.allocated = -static_cast<int64_t>(on_host::allocated_bytes());
     });
-    const Programs programs = lower_programs(config, batch, {comm.rank(), ranks}, {{3, 32, 32}, 10, 100});
+    const Programs programs = lower_programs(config, batch, {comm.rank(), ranks}, kData);
     const Schedule schedule = step_schedule(config, {1});
     Engine engine(backend, device.collectives(), programs.train, schedule,
                   {.least_arena = plan_program(backend, programs.evaluate).arena_bytes});

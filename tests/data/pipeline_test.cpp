@@ -59,6 +59,28 @@ TEST_F(PipelineTest, FillsWhatTheSamplerChooses) {
   }
 }
 
+/// Where the set lies on the device, micro-batches have the numbers of the images in place of their pixels.
+TEST_F(PipelineTest, FillsNumbersOfImages) {
+  const CifarSet set = small_set(100);
+  const Parts parts = divide(set, {.seed = 5, .validation = {.amount = 10}});
+  Pipeline pipeline(set, parts.training,
+                    {.seed = 5, .augment = {RandomCrop{.padding = 4}}, .train_batch = 12, .micro_batch = 4});
+  for (int step : {0, 6, 3}) {
+    PipelineBatch pixels(4), numbers(4);
+    std::vector<int32_t> index(4, 99);
+    Inputs to = numbers.to();
+    to.images = {};
+    to.index = index;
+    pipeline.fill(1, step, 2, pixels.to());
+    pipeline.fill(1, step, 2, to);
+    EXPECT_EQ(numbers.labels, pixels.labels);
+    for (int i = 0; i < 4; ++i) {
+      expect_image(set, index[i], pixels, i);
+      EXPECT_EQ(numbers.draws[i].dy, pixels.draws[i].dy);
+    }
+  }
+}
+
 TEST_F(PipelineTest, ARepeatedImageIsAugmentedAnew) {
   const CifarSet set = small_set(100);
   std::vector<uint32_t> images(9);  // of classes that have few images each

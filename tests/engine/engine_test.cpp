@@ -264,6 +264,57 @@ TEST(Engine, AnyNumberOfRanksEndsInTheSameBits) {
   }
 }
 
+/// Images that are picked from a set by their numbers, with edits and without.
+TEST(Engine, ImagesOfASetEndInTheBitsOfThoseThatAreBrought) {
+  constexpr int64_t kSet = 12, kBytes = 3 * kSide * kSide;
+  const float scale = 1 / 127.5f;
+  for (const int edits : {0, 2}) {
+    std::vector<Outcome> outcomes;
+    for (const int64_t resident : {int64_t{0}, kSet})
+      run_ranks(1, [&](Communicator& comm) {
+        const auto backend = backend_of_this_thread();
+        const Graph graph = build_graph(small_net, {.batch = kBatch,
+                                                    .height = kSide,
+                                                    .width = kSide,
+                                                    .classes = kClasses,
+                                                    .scale = {scale, scale, scale},
+                                                    .shift = {-1, -1, -1},
+                                                    .resident_images = resident,
+                                                    .edits = edits});
+        Engine engine(*backend, comm, lower_training(graph, kAdam, distribution_of({.micro_batches = 2}, 0)),
+                      schedule(kAdam));
+        EXPECT_EQ(engine.resident_images(), resident);
+        set_weights(graph, engine);
+        std::vector<uint8_t> set(kSet * kBytes);
+        Random random(9, Purpose::augment);
+        for (uint8_t& pixel : set) pixel = static_cast<uint8_t>(random.below(256));
+        engine.write_images([&](int64_t first, std::span<uint8_t> to) {
+          std::copy_n(set.begin() + first * kBytes, to.size(), to.begin());
+        });
+        for (int64_t micro_batch = 0; micro_batch < 6; ++micro_batch) {
+          const Inputs in = engine.inputs();
+          EXPECT_EQ(in.images.empty(), resident > 0);
+          for (int64_t i = 0; i < kBatch; ++i) {
+            const int64_t image = (5 * micro_batch + 7 * i) % kSet;
+            if (resident > 0)
+              in.index[i] = static_cast<int32_t>(image);
+            else
+              std::copy_n(set.begin() + image * kBytes, kBytes, in.images.begin() + i * kBytes);
+            in.draws[i] = {.dy = 1, .flip = static_cast<int32_t>(i % 2)};
+            in.labels[i] = static_cast<int32_t>(image % kClasses);
+            for (int e = 0; e < edits; ++e)
+              in.edits[i * edits + e] = {EditKind::blend, {0, 0, 4, 4, static_cast<int32_t>(e), kEditOne / 3}};
+          }
+          engine.micro_step();
+          if (micro_batch % 2 == 1) engine.update();
+        }
+        outcomes.push_back(outcome_of(engine, comm, engine.drain_losses()));
+        return 0;
+      });
+    expect_same_bits(outcomes[1], outcomes[0]);
+  }
+}
+
 /// Mirrored images that an edit mirrors again, and labels of which nothing is taken.
 TEST(Engine, EditsAndSecondLabelsReachTheirOperations) {
   std::vector<Outcome> outcomes;

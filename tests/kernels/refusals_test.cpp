@@ -142,7 +142,7 @@ TEST(Refused, Dropout) {
 }
 
 TEST(Refused, Edit) {
-  const EditArgs good{.n = 1, .channels = 3, .height = 2, .width = 2, .stride = 1};
+  const EditArgs good{.n = 1, .channels = 3, .height = 2, .width = 2, .stride = 1, .count = 1};
   expect_refused(
       edit, good, [](auto& a) { a.n = -1; }, [](auto& a) { a.channels = -1; },
       [](auto& a) { a.width = kMaxEditSide + 1; }, [](auto& a) { a.channels = kFar; }, [](auto& a) { a.n = kMany; });

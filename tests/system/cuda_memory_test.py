@@ -28,13 +28,46 @@ def the_table_of_memory():
     expect(re.search(r"micro-batch[^\n]*\b\d+", done.stderr), "no micro-batch that fits is named", done.stderr)
 
 
+def estimated(sets, ranks, memory=2 ** 31):
+    done = run(*estimate_words(sets), *CUDA, "--ranks", ranks, "--json", env={**ONE_GPU, "ON_HOST_MEMORY": str(memory)})
+    return json.loads(done.stdout)
+
+
+def without_images(sets, ranks):
+    """With as much memory as the run needs with the training images: then these are left out, for 9/10 would have to
+    be enough."""
+    with_them = estimated(sets, ranks)["stages"]
+    expect_equal([s["rank"]["images"] for s in with_them], 4 * [3072 * 320])
+    found = estimated(sets, ranks, with_them[sets.get("zero_optimization.stage", 0)]["device"])
+    expect_equal(found["stages"][sets.get("zero_optimization.stage", 0)]["rank"]["images"], 0)
+    return found
+
+
+@check
+def images_that_do_not_fit_on_the_gpu():
+    """Then each step uploads its own, to the same bits; one line says so."""
+    need_stand_in()
+    for ranks, stage in [(r, s) for r in (1, 2, 4) for s in range(4)] if FULL else [(1, 0), (2, 2), (4, 3)]:
+        sets = small(train__max_steps=4, zero_optimization__stage=stage, train_batch_size=16,
+                     train_micro_batch_size_per_gpu=2)
+        need = without_images(sets, ranks)["stages"][stage]["device"]
+        said = {}
+        for name, memory in (("there", 2 ** 31), ("brought", need + 4096)):
+            output = path("images-%d-%d-%s" % (ranks, stage, name))
+            done = train(output, sets, *CUDA, ranks=Ranks(ranks), env={**ONE_GPU, "ON_HOST_MEMORY": str(memory)})
+            said[name] = [line for line in done.stdout.splitlines() if "do not fit into the GPU's memory" in line]
+        expect_equal({name: len(lines) for name, lines in said.items()}, {"there": 0, "brought": 1})
+        expect("the training images, 983 kB a rank" in said["brought"][0], said)
+        expect_same_result(output, result(path("images-%d-%d-there" % (ranks, stage))), ranks, stage)
+
+
 @check
 def a_shared_gpu_too_small_for_two_ranks():
     """Each rank alone would fit; no rank may meet a failing allocation."""
     need_stand_in()
     sets = small(train_batch_size=8, zero_optimization__stage=0)
     words = ["train", *train_words(path("shared"), sets, *CUDA, "--ranks", 2)]
-    foretold = json.loads(run(*estimate_words(sets), *CUDA, "--ranks", 2, "--json", env=ONE_GPU).stdout)
+    foretold = without_images(sets, 2)
     need = foretold["stages"][0]["device"]
     expect_equal([foretold["ranks_a_gpu"], need], [2, 2 * foretold["stages"][0]["rank"]["device"]])
     for available, advice in ((need // 2 + 1, ""), (need - 1, "zero_optimization.stage 1 is the lowest that fits")):

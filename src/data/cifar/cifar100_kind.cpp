@@ -27,7 +27,10 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
 
 DataSize size(const DataSource& source, const OpenOptions& options) {
   const int64_t test = source.folder.empty() ? kTest : open(source, Split::test, options)->count();
-  return {.spec = {kCifarShape, options.labels == Labels::fine ? 100 : 20, test},
+  return {.spec = {.sample = kCifarShape,
+                   .classes = options.labels == Labels::fine ? 100 : 20,
+                   .test_images = test,
+                   .train_images = kAll - kTest},
           .bytes = kAll * static_cast<int64_t>(kImageBytes + 2)};
 }
 

@@ -54,11 +54,17 @@ std::unique_ptr<DataSet> open_batches(const DataSource& source, Split split, con
 
 DataSize size_of_batches(const DataSource& source, const OpenOptions& options) {
   const fs::path& folder = source.folder;
-  const auto files = static_cast<int64_t>(batch_files(Split::train).size() + batch_files(Split::test).size());
+  const auto trained = static_cast<int64_t>(batch_files(Split::train).size()),
+             files = trained + static_cast<int64_t>(batch_files(Split::test).size());
   const int64_t records = folder.empty() ? kRecordsPerFile : records_per_file(folder);
-  const int64_t images =
-      folder.empty() ? records : CifarSet(folder, Split::test, {.on_corrupt = options.on_corrupt}).count();
-  return {.spec = {kCifarShape, kCifarClasses, images}, .bytes = static_cast<int64_t>(kRecordBytes) * records * files};
+  const auto count = [&](Split split) { return CifarSet(folder, split, {.on_corrupt = options.on_corrupt}).count(); };
+  // Every record is an image, unless damaged ones are left out.
+  const bool all = folder.empty() || options.on_corrupt == OnCorrupt::error;
+  return {.spec = {.sample = kCifarShape,
+                   .classes = kCifarClasses,
+                   .test_images = folder.empty() ? records : count(Split::test),
+                   .train_images = all ? trained * records : count(Split::train)},
+          .bytes = static_cast<int64_t>(kRecordBytes) * records * files};
 }
 
 DataKind cifar_kind() {

@@ -38,7 +38,7 @@ DataSize size(const DataSource& source, const OpenOptions& options) {
     train = MnistSet(source.folder, Split::train, options.on_corrupt).count();
     test = MnistSet(source.folder, Split::test, options.on_corrupt).count();
   }
-  return {.spec = {kMnistShape, kMnistClasses, test},
+  return {.spec = {.sample = kMnistShape, .classes = kMnistClasses, .test_images = test, .train_images = train},
           .bytes = (train + test) * static_cast<int64_t>(kMnistShape.bytes())};
 }
 

@@ -26,17 +26,19 @@
 namespace ct::cpu {
 
 std::unique_ptr<Kernel> prepare(const Edit& op, const Shapes& shape) {
-  return make_kernel([op, s = shape(op.out)](const Operands& at, float*) {
-    return [op, s, images = at.u8(op.images), draws = at.at<EditDraw>(op.draws), out = at.u8(op.out)] {
-      edit({s[0], s[1], s[2], s[3], images, draws + op.which, op.of, op.fill.data(), out});
+  return make_kernel([op, s = shape(op.out), count = shape(op.images)[0]](const Operands& at, float*) {
+    return [op, s, count, images = at.u8(op.images), index = at.i32(op.index), draws = at.at<EditDraw>(op.draws),
+            out = at.u8(op.out)] {
+      edit({s[0], s[1], s[2], s[3], count, images, index, draws + op.which, op.of, op.fill.data(), out});
     };
   });
 }
 
 std::unique_ptr<Kernel> prepare(const Augment& op, const Shapes& shape) {
-  return make_kernel([op, s = shape(op.out)](const Operands& at, float*) {
-    return [op, s, images = at.u8(op.images), draws = at.i32(op.draws), out = at.f32(op.out)] {
-      augment({s[0], s[1], s[2], s[3], images, draws, op.scale.data(), op.shift.data(), out});
+  return make_kernel([op, s = shape(op.out), count = shape(op.images)[0]](const Operands& at, float*) {
+    return [op, s, count, images = at.u8(op.images), index = at.i32(op.index), draws = at.i32(op.draws),
+            out = at.f32(op.out)] {
+      augment({s[0], s[1], s[2], s[3], count, images, index, draws, op.scale.data(), op.shift.data(), out});
     };
   });
 }

@@ -56,7 +56,8 @@ std::unique_ptr<Kernel> make_kernel(const Context& in, std::initializer_list<siz
 
 std::unique_ptr<Kernel> prepare(const Edit& op, const Context& in) {
   const Shape s = in.shape(op.out);
-  const k::EditArgs args{.n = s[0], .channels = s[1], .height = s[2], .width = s[3], .stride = op.of};
+  const k::EditArgs args{
+      .n = s[0], .channels = s[1], .height = s[2], .width = s[3], .stride = op.of, .count = in.shape(op.images)[0]};
   return make_plain_kernel(in.label(), [=, fill = std::make_shared<Memory>(in.backend.upload(op.fill)),
                                         stream = in.stream()](const Operands& at) {
     k::EditArgs a = at.put(op, args);
@@ -74,7 +75,7 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
                             .width = s[3],
                             .planar = true,
                             .type = type_of(in.dtype(op.out)),
-                            .count = s[0]};
+                            .count = in.shape(op.images)[0]};
   const auto scale = std::make_shared<Memory>(in.backend.upload(op.scale));
   const auto shift = std::make_shared<Memory>(in.backend.upload(op.shift));
   return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {

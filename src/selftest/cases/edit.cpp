@@ -55,7 +55,23 @@ std::vector<Kind> kinds(int32_t height, int32_t width) {
   };
 }
 
-OpCase edit_case(const Shape& shape, const Kind& kind) {
+/// The pixels of the images with these numbers; 0 where there is none.
+Doubles picked(const Doubles& pixels, const Doubles& index, size_t size) {
+  if (index.empty()) return pixels;
+  Doubles all;
+  for (const double number : index) {
+    if (number < 0) {
+      all.insert(all.end(), size, 0);
+      continue;
+    }
+    const auto first = pixels.begin() + static_cast<int64_t>(number) * static_cast<int64_t>(size);
+    all.insert(all.end(), first, first + static_cast<int64_t>(size));
+  }
+  return all;
+}
+
+/// `index`: of each image of the micro-batch its number in the set, which may have no such image; empty: n itself.
+OpCase edit_case(const Shape& shape, const Kind& kind, const Doubles& index = {}) {
   // Two draws of each image, of which the second counts.
   constexpr int kDraws = 2, kWords = 8;
   Case c;
@@ -75,9 +91,14 @@ OpCase edit_case(const Shape& shape, const Kind& kind) {
   }
   const std::vector<uint8_t> fill{128, 7, 255};
   const ValueId images = c.in(shape, pixels, DType::u8), drawn = c.in({shape[0] * kDraws * kWords}, words, DType::i32);
-  const ValueId out =
-      c.out(shape, reference::edit(shape[0], shape[1], shape[2], shape[3], pixels, draws, fill), {}, DType::u8);
-  return c.of(Edit{images, drawn, out, kDraws - 1, kDraws, fill}, " ", kind.name, " ", to_string(shape));
+  const ValueId numbers = index.empty() ? kNone : c.in({shape[0]}, index, DType::i32);
+  const Doubles of_batch = picked(pixels, index, size);
+  Doubles expected = reference::edit(shape[0], shape[1], shape[2], shape[3], of_batch, draws, fill);
+  for (size_t n = 0; n < index.size(); ++n)
+    if (index[n] < 0) std::fill_n(expected.begin() + static_cast<int64_t>(n * size), size, 0);
+  const ValueId out = c.out(shape, expected, {}, DType::u8);
+  return c.of(Edit{images, numbers, drawn, out, kDraws - 1, kDraws, fill}, " ", kind.name, " ", to_string(shape),
+              index.empty() ? "" : " of a set");
 }
 
 }  // namespace
@@ -86,6 +107,8 @@ void add_cases(Cases& cases, Of<Edit>) {
   for (const Shape& shape : {Shape{5, 3, 32, 32}, {6, 3, 9, 14}, {5, 1, 28, 28}, {5, 1, 3, 2}, {5, 3, 1, 1}})
     for (const Kind& kind : kinds(static_cast<int32_t>(shape[2]), static_cast<int32_t>(shape[3])))
       cases.push_back(edit_case(shape, kind));
+  const Shape shape{5, 3, 9, 14};
+  for (const Kind& kind : kinds(9, 14)) cases.push_back(edit_case(shape, kind, {4, 0, 0, -1, 2}));
 }
 
 }  // namespace ct::cases

@@ -28,7 +28,7 @@ MemoryKinds planned_memory(TrainingSession& session, const Config& config) {
                         .batch = session.batch(),
                         .ranks = session.comm().size(),
                         .rank = session.comm().rank(),
-                        .data = session.data().spec(),
+                        .data = session.spec(),
                         .sharing = session.device().sharing()};
   const int stage = static_cast<int>(config.zero_optimization.stage);
   const RankMemory rank = estimate_stage(session.backend(), what, stage).rank;
@@ -40,6 +40,7 @@ MemoryKinds planned_memory(TrainingSession& session, const Config& config) {
           .buckets = rank.use.exchange,
           .snapshot = rank.snapshot,
           .offloaded = rank.use.host,
+          .images = rank.use.images,
           .other = rank.use.other + rank.mirrors + rank.staged + rank.overhead};
 }
 
@@ -53,6 +54,7 @@ MemoryKinds used_memory(TrainingSession& session, size_t snapshot_bytes) {
           .buckets = train.exchange + evaluate.exchange,
           .snapshot = static_cast<int64_t>(snapshot_bytes),
           .offloaded = train.host,
+          .images = train.images,
           .other = train.other + evaluate.other};
 }
 
@@ -71,6 +73,7 @@ std::string memory_line(const std::string& title, const MemoryKinds& kinds) {
   add("gradient buckets", kinds.buckets);
   add("snapshot for saving", kinds.snapshot);
   add("offloaded optimizer states", kinds.offloaded);
+  add("training images", kinds.images);
   add("other", kinds.other);
   return text + "in all " + bytes(kinds.total());
 }

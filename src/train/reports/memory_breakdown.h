@@ -18,9 +18,10 @@ struct MemoryKinds {
   int64_t buckets = 0;      // buckets of gradients that ranks exchange
   int64_t snapshot = 0;     // for asynchronous saves
   int64_t offloaded = 0;    // optimizer state in host memory
+  int64_t images = 0;       // a training set in the GPU's memory
   int64_t other = 0;
   int64_t total() const {
-    return parameters + gradients + optimizer + activations + buckets + snapshot + offloaded + other;
+    return parameters + gradients + optimizer + activations + buckets + snapshot + offloaded + images + other;
   }
 };
 

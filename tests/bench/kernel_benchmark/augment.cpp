@@ -52,6 +52,7 @@ void Bench::edits() {
                         .height = 32,
                         .width = 32,
                         .stride = 1,
+                        .count = n,
                         .images = arena_.take<uint8_t>(n * 3072),
                         .draws = arena_.of(std::vector<EditDraw>(static_cast<size_t>(n), draw)),
                         .fill = arena_.of(std::vector<uint8_t>(3, 128)),

@@ -8,6 +8,7 @@
 #include "comm/host/threads.h"
 #include "comm/reduction/tree_sum.h"
 #include "train/config/load.h"
+#include "train/memory/resident_images.h"
 
 namespace ct {
 namespace {
@@ -136,6 +137,35 @@ TEST(Estimate, ALargerEvaluationNeedsALargerArena) {
   EXPECT_GT(estimate(c, 1, 0).rank.use.activations, shared);
   c.train.eval_batch_size = 1;
   EXPECT_EQ(estimate(c, 1, 0).rank.use.activations, shared);
+}
+
+/// The rule: with the images of all ranks of the GPU, at most 9/10 of its free memory.
+TEST(Estimate, ImagesLieOnAGpuIfTheyFitBesideTheRest) {
+  constexpr int64_t kImages = 500;
+  const Config c = config("train_batch_size: 24\ntrain_micro_batch_size_per_gpu: 2\ndevice: cuda\n");
+  const auto backend = make_cpu_backend();
+  EstimateOf what{.config = c, .batch = batch_for(c.batch, 2), .ranks = 2, .data = kData};
+  what.sharing.ranks_a_device = 2;
+  const auto fit = [&](std::optional<int64_t> available) {
+    const auto room = available ? std::optional(Backend::Room{"a GPU", *available, *available}) : std::nullopt;
+    return images_fit(*backend, what, /*stage=*/1, room);
+  };
+  EXPECT_FALSE(fit(std::nullopt));  // of a set of unknown size
+  const int64_t without = estimate_with_images(*backend, what, 1, {}).device;
+  what.data.train_images = kImages;
+  const StageEstimate with = estimate_with_images(*backend, what, 1, {});
+  EXPECT_EQ(with.rank.use.images, kImages * 3072);
+  // Rows take the place of slots with images, so that not all of the rest is the same.
+  EXPECT_NEAR(with.device, without + 2 * kImages * 3072, 2 * 64 * 1024);
+  EXPECT_TRUE(fit(std::nullopt));
+  EXPECT_TRUE(fit(with.device / 9 * 10 + 100));
+  EXPECT_FALSE(fit(with.device / 9 * 10 - 100));
+  EXPECT_FALSE(fit(with.device));
+  what.data.direct = false;
+  EXPECT_FALSE(fit(std::nullopt));
+  what.data.direct = true;
+  const Config cpu = config();
+  EXPECT_FALSE(may_be_resident(cpu, what.data));
 }
 
 TEST(Estimate, FindsTheLargestMicroBatchThatFits) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "device/cpu/kernels/targets.h"
@@ -18,9 +19,15 @@ namespace ct::cpu::HWY_NAMESPACE {
 void Augment(const AugmentArgs& a) {
   const hn::Rebind<uint8_t, D> d8;
   const hn::RebindToSigned<D> di;
-  const uint8_t *first = a.images, *last = a.images + a.n * a.channels * a.height * a.width;
+  const uint8_t *first = a.images, *last = a.images + a.count * a.channels * a.height * a.width;
   alignas(64) uint8_t line[kMaxAugmentWidth + 16], keep[kMaxAugmentWidth + 16] = {};
   for (int64_t n = 0; n < a.n; ++n) {
+    const int64_t number = a.index != nullptr ? int64_t{a.index[n]} : n;
+    if (number < 0 || number >= a.count) {
+      const int64_t elements = a.channels * a.height * a.width;
+      std::fill_n(a.out + n * elements, elements, std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
     const int64_t dy = a.draws[4 * n], dx = a.draws[4 * n + 1];
     const bool flip = a.draws[4 * n + 2] != 0;
     // Columns [begin, end) of the crop lie inside the image.
@@ -28,7 +35,7 @@ void Augment(const AugmentArgs& a) {
     std::memset(keep, 0, a.width);
     std::memset(keep + begin, 0xFF, end - begin);
     for (int64_t c = 0; c < a.channels; ++c) {
-      const uint8_t* plane = a.images + (n * a.channels + c) * a.height * a.width;
+      const uint8_t* plane = a.images + (number * a.channels + c) * a.height * a.width;
       float* out = a.out + (n * a.channels + c) * a.height * a.width;
       const V scale = hn::Set(d, a.scale[c]), shift = hn::Set(d, a.shift[c]);
       const auto convert = [&](const uint8_t* row, int64_t i) CT_UNROLLED {

@@ -229,10 +229,21 @@ void by_counts(const Image& m, Make make) {
   }
 }
 
+/// Image i of the batch; null: there is none.
+const uint8_t* image(const EditArgs& a, int64_t i) {
+  if (i < 0 || i >= a.n) return nullptr;
+  const int64_t number = a.index != nullptr ? int64_t{a.index[i]} : i;
+  return number < 0 || number >= a.count ? nullptr : a.images + number * a.channels * a.height * a.width;
+}
+
 void edit_image(const EditArgs& a, int64_t n) {
   const int64_t bytes = a.channels * a.height * a.width;
-  const Image m{static_cast<int>(a.channels), static_cast<int>(a.height), static_cast<int>(a.width),
-                a.images + n * bytes, a.out + n * bytes};
+  const Image m{static_cast<int>(a.channels), static_cast<int>(a.height), static_cast<int>(a.width), image(a, n),
+                a.out + n * bytes};
+  if (m.in == nullptr) {
+    std::memset(m.out, 0, static_cast<size_t>(bytes));
+    return;
+  }
   const EditDraw& draw = a.draws[n * a.stride];
   const auto& at = draw.at;
   switch (draw.kind) {
@@ -241,7 +252,7 @@ void edit_image(const EditArgs& a, int64_t n) {
     case EditKind::resized_crop:
       return resized_crop(m, at[0], at[1], at[2], at[3]);
     case EditKind::blend:
-      return blend(m, at, at[4] >= 0 && at[4] < a.n ? a.images + at[4] * bytes : nullptr, a.fill);
+      return blend(m, at, image(a, at[4]), a.fill);
     case EditKind::brightness:
       return look_up(table_of([&](int v) { return between(0, v, at[0]); }), m);
     case EditKind::contrast:
