@@ -58,7 +58,9 @@ class Replay {
   virtual size_t nodes() const = 0;
 };
 
-/// A copy between a value in memory of allocate() and a ring of slots in memory of allocate_host().
+/// The largest slot of a ring_copy().
+inline constexpr size_t kMostRingBytes = 64 << 10;
+/// A copy between a value in memory of allocate() and a ring of slots in memory of allocate_host() or allocate().
 struct RingCopy {
   enum class To { value, ring };
   std::byte* value;
@@ -66,6 +68,7 @@ struct RingCopy {
   size_t bytes;  // of the value, and of each slot
   size_t slots;
   To to;
+  std::byte* turn = nullptr;  // i32 in memory of allocate(): the slot that the next call takes; null: its own memory
 };
 
 /// A point in the order of a backend's work, for which the host can wait.
@@ -119,8 +122,8 @@ class Backend {
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// A function for a small copy that can be recorded. Each call copies the next slot of the ring, from slot 0 on.
-  /// Empty if copy() is better, or if no copies are needed.
+  /// A function for a copy of at most kMostRingBytes that can be recorded. Each call copies the next slot of the ring,
+  /// from slot 0 on. Empty if copy() is better, or if no copies are needed.
   virtual std::function<void()> ring_copy(const RingCopy&) { return {}; }
   /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;

@@ -40,8 +40,13 @@ class Engine {
   Engine(Backend& backend, Communicator& comm, LoweredProgram program, Schedule schedule,
          const BindOptions& options = {});
 
-  /// The buffers for the host to write the next micro-batch.
-  Inputs inputs() { return feed_.next(); }
+  /// The buffers for the host to write the next micro-batch, or the one that comes `ahead` micro-batches after it. The
+  /// first call after a micro_step() drops what was written ahead.
+  Inputs inputs(int64_t ahead = 0) { return feed_.next(ahead); }
+  /// The number of micro-batches that inputs() takes before the first of them runs: they travel together.
+  int64_t inputs_at_once() const { return feed_.at_once(); }
+  /// Of those that were written before the latest micro_step(), what has not run yet.
+  int64_t inputs_left() const { return feed_.left(); }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
   /// Applies or skips the step; call after `accumulation` micro-steps. It may return before gathered parameters have

@@ -1,26 +1,78 @@
 #include "engine/feed.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+
 namespace ct {
 namespace {
 
+constexpr size_t kRowSteps = 64;           // steps whose rows travel together
+constexpr size_t kMostRowBytes = 4 << 20;  // of these rows
+constexpr size_t kTurnBytes = 64;          // before the rows: the number of the next one, and padding
+
 size_t bytes_of(const Tensor& t) { return static_cast<size_t>(t.shape.stored()) * size_of(t.dtype); }
 
+/// 1: micro-batches travel one by one.
+size_t rows_of(const LoweredProgram& program) {
+  const auto bytes = static_cast<size_t>(stored_bytes(program[program.ports.inputs]));
+  if (program.ports.index == kNone || bytes > kMostRingBytes) return 1;
+  return std::min(kRowSteps * static_cast<size_t>(program.distribution.accumulation), kMostRowBytes / bytes);
+}
+
+size_t slot_bytes(size_t rows, size_t bytes) { return rows > 1 ? kTurnBytes + rows * bytes : bytes; }
+size_t slots_of(size_t rows) { return rows > 1 ? 1 : kInputSlots; }
+
 }  // namespace
+
+int64_t InputFeed::host_bytes(const LoweredProgram& program) {
+  const size_t rows = rows_of(program);
+  const auto bytes = static_cast<size_t>(stored_bytes(program[program.ports.inputs]));
+  return static_cast<int64_t>(slots_of(rows) * slot_bytes(rows, bytes));
+}
+
+int64_t InputFeed::device_bytes(const LoweredProgram& program) {
+  return rows_of(program) > 1 ? host_bytes(program) : 0;
+}
 
 InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
     : backend_(backend), bound_(bound), block_(bound.tensor(bound.lowered().ports.inputs)), bytes_(bytes_of(block_)) {
   if (backend.is_host()) return;
-  slots_ = backend.allocate_host(kInputSlots * bytes_);
-  for (size_t i = 0; i < kInputSlots; ++i) read_.push_back(backend.make_event());
-  fetch_ = backend.ring_copy({block_.data, slots_.data(), bytes_, kInputSlots, RingCopy::To::value});
+  rows_ = rows_of(bound.lowered());
+  const size_t slots = slots_of(rows_), bytes = slot_bytes(rows_, bytes_);
+  slots_ = backend.allocate_host(slots * bytes);
+  RingCopy fetch{block_.data, slots_.data(), bytes_, slots, RingCopy::To::value};
+  if (rows_ > 1) {
+    on_device_ = backend.allocate(bytes);
+    copied_ = backend.make_event();
+    fetch.ring = on_device_.data() + kTurnBytes;
+    fetch.slots = rows_;
+    fetch.turn = on_device_.data();
+  }
+  for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i) read_.push_back(backend.make_event());
+  fetch_ = backend.ring_copy(fetch);
 }
 
-Inputs InputFeed::next() {
-  std::byte* to = block_.data;
-  if (!read_.empty()) {
+/// Where the host writes.
+std::byte* InputFeed::place(size_t ahead) {
+  check(ahead < rows_, "no place for a micro-batch ", ahead, " ahead");
+  if (slots_.data() == nullptr) return block_.data;
+  if (rows_ == 1) {
     read_[turn_]->wait();
-    to = slots_.data() + turn_ * bytes_;
+    return slots_.data() + turn_ * bytes_;
   }
+  if (sent_) {
+    check(ahead == 0, "rows that do not begin with the next micro-batch's");
+    copied_->wait();
+    sent_ = false;
+    written_ = left_ = 0;
+  }
+  written_ = std::max(written_, ahead + 1);
+  return slots_.data() + kTurnBytes + ahead * bytes_;
+}
+
+Inputs InputFeed::next(int64_t ahead) {
+  std::byte* const to = place(static_cast<size_t>(ahead));
   const auto fill = [&]<class T>(std::span<T>& part, ValueId id) {
     if (id == kNone) return;
     const Tensor value = bound_.tensor(id);
@@ -43,16 +95,28 @@ Inputs InputFeed::next() {
   return in;
 }
 
+/// The rows' copy also sets the number of the next row to the first one.
 void InputFeed::send() {
-  if (read_.empty() || fetch_) return;
-  backend_.copy(block_.data, slots_.data() + turn_ * bytes_, bytes_);
-  read_[turn_]->set();
+  if (read_.empty()) return;
+  if (rows_ > 1) {
+    if (!sent_ || left_ == 0) {
+      backend_.copy(on_device_.data(), slots_.data(), kTurnBytes + written_ * bytes_);
+      copied_->set();
+      sent_ = true;
+      left_ = written_;
+    }
+    read_[turn_]->wait();
+  } else if (!fetch_) {
+    backend_.copy(block_.data, slots_.data() + turn_ * bytes_, bytes_);
+    read_[turn_]->set();
+  }
 }
 
 void InputFeed::sent() {
   if (read_.empty()) return;
   if (fetch_) read_[turn_]->set();
-  turn_ = (turn_ + 1) % kInputSlots;
+  if (rows_ > 1) --left_;
+  turn_ = (turn_ + 1) % read_.size();
 }
 
 OutputLog::OutputLog(Backend& backend, const Tensor& value, Take take)

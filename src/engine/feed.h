@@ -9,36 +9,51 @@
 
 namespace ct {
 
-inline constexpr size_t kInputSlots = 4;  // micro-batches in flight
-inline constexpr size_t kLogSlots = 256;  // values that are kept before the host must read them
+inline constexpr size_t kInputSlots = 4;     // micro-batches in flight that bring their images
+inline constexpr size_t kRowsInFlight = 16;  // micro-batches in flight whose images lie on the device
+inline constexpr size_t kLogSlots = 256;     // values that are kept before the host must read them
 
-/// The input of a bound program: its own memory if that is host memory, otherwise slots that are used in turn. The
-/// device fetches a small input itself: fetch() is a part of the program.
+/// The input of a bound program: its own memory if that is host memory, otherwise slots of page-locked memory that are
+/// used in turn. The device fetches a small input itself: fetch() is a part of the program. Where the images lie on the
+/// device, what remains is a small row. The rows of many micro-batches travel in one copy, with the number of the row
+/// that fetch() takes next, which counts itself on.
 class InputFeed {
  public:
   /// Both must outlive it.
   InputFeed(Backend& backend, const BoundProgram& bound);
-  /// Bytes of page-locked host memory that it uses on a GPU.
-  static int64_t host_bytes(const LoweredProgram& program) {
-    return static_cast<int64_t>(kInputSlots) * stored_bytes(program[program.ports.inputs]);
-  }
-  /// The buffers for the next micro-batch, valid until send(). Waits while the device still reads the slot.
-  Inputs next();
+  /// Bytes that it uses on a GPU: page-locked host memory, and device memory.
+  static int64_t host_bytes(const LoweredProgram& program);
+  static int64_t device_bytes(const LoweredProgram& program);
+
+  /// The number of micro-batches that can be written before the first of them is sent.
+  int64_t at_once() const { return static_cast<int64_t>(rows_); }
+  /// Those that were sent and whose program was not launched yet; without rows 0.
+  int64_t left() const { return static_cast<int64_t>(left_); }
+  /// The buffers for the next micro-batch, or for the one that comes `ahead` (less than at_once()) micro-batches after
+  /// it; valid until send(). The first call after a send() drops what is left. Waits while the device still reads them.
+  Inputs next(int64_t ahead = 0);
   /// What the program must launch before each micro-batch; empty: nothing.
   const std::function<void()>& fetch() const { return fetch_; }
-  /// Call it before and after the program's launch on the written micro-batch.
+  /// Call it before and after the program's launch on a written micro-batch.
   void send();
   void sent();
 
  private:
+  std::byte* place(size_t ahead);
+
   Backend& backend_;
   const BoundProgram& bound_;
   const Tensor block_;  // contains all inputs
   size_t bytes_;
+  size_t rows_ = 1;                           // of a slot
   Memory slots_;                              // empty: the host writes the block itself
-  std::vector<std::unique_ptr<Event>> read_;  // of each slot
+  Memory on_device_;                          // like a slot with several rows; empty: a slot is one block
+  std::unique_ptr<Event> copied_;             // the slot with rows
+  std::vector<std::unique_ptr<Event>> read_;  // of each micro-batch in flight, in turn
   std::function<void()> fetch_;
   size_t turn_ = 0;
+  bool sent_ = false;              // the slot with rows
+  size_t written_ = 1, left_ = 0;  // rows
 };
 
 /// Keeps the values that the device writes repeatedly to one place, for the host to read later.
@@ -51,7 +66,8 @@ class OutputLog {
   static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
   /// What the program must launch after the value is complete; empty: nothing.
   const std::function<void()>& append() const { return append_; }
-  /// Keeps the value after all launches so far; call it after each launch of the program.
+  /// Keeps the value after all launches so far; call it after each launch of the program. Waits for the device if no
+  /// slot is left.
   void keep();
   void settle();
 

@@ -1,5 +1,7 @@
 #include "train/session.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/in_flight.h"
 #include "base/seconds.h"
@@ -135,12 +137,27 @@ void TrainingSession::upload_images() {
   images_uploaded_ = true;
 }
 
+/// That of a micro-step, and of as many of the epoch's after it as travel together.
+void TrainingSession::write_inputs(int64_t epoch, int64_t batch, int64_t micro_step) {
+  const Distribution& d = distribution();
+  const int64_t first = batch * d.accumulation + micro_step;
+  const int64_t count = std::min(engine_->inputs_at_once(), steps_per_epoch() * d.accumulation - first);
+  for (int64_t ahead = 0; ahead < count; ++ahead) {
+    const int64_t n = first + ahead;
+    const int k = d.micro_batch(comm_.rank(), static_cast<int>(n % d.accumulation));
+    pipeline_->fill(epoch, n / d.accumulation, k, engine_->inputs(ahead));
+  }
+}
+
 void TrainingSession::step(int64_t epoch, int64_t batch, bool compare_replicas) {
   const Distribution& d = distribution();
   if (!images_uploaded_) upload_images();  // only now: make_data() may write them after prepare()
   for (int j = 0; j < d.accumulation; ++j) {
     comm_.heartbeat().advance(Phase::data);
-    waited_ += seconds_of([&] { pipeline_->fill(epoch, batch, d.micro_batch(comm_.rank(), j), engine_->inputs()); });
+    const int64_t input = (epoch * steps_per_epoch() + batch) * d.accumulation + j;
+    if (engine_->inputs_left() == 0 || input != next_input_)
+      waited_ += seconds_of([&] { write_inputs(epoch, batch, j); });
+    next_input_ = input + 1;
     comm_.heartbeat().advance(Phase::step);
     engine_->micro_step();
   }

@@ -93,6 +93,7 @@ class TrainingSession {
   EstimateOf estimated() const;
   void settle_memory(const std::function<void()>& lower);
   void upload_images();
+  void write_inputs(int64_t epoch, int64_t batch, int64_t micro_step);
   void allocate(int64_t least_arena, int64_t optimizer_begun);
   std::string gather_plans_missed();
 
@@ -109,6 +110,7 @@ class TrainingSession {
   std::unique_ptr<Pipeline> pipeline_;
   std::string plans_missed_;
   bool images_uploaded_ = false;
+  int64_t next_input_ = 0;  // of all micro-steps of the run, that of the engine's next input
   double waited_ = 0;
 };
 

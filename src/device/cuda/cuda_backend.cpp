@@ -134,18 +134,18 @@ void CudaBackend::copy(void* to, const void* from, size_t bytes) {
 /// A copy engine takes about as long to start as a kernel takes for so many bytes, and it cannot change its address
 /// between the replays of a recording.
 std::function<void()> CudaBackend::ring_copy(const RingCopy& copy) {
-  constexpr size_t kMostBytes = 64 << 10;
-  if (copy.bytes > kMostBytes) return {};
-  const auto turn = std::make_shared<Memory>(allocate(sizeof(int32_t)));
+  if (copy.bytes > kMostRingBytes) return {};
+  const auto own = std::make_shared<Memory>(copy.turn == nullptr ? allocate(sizeof(int32_t)) : Memory());
+  std::byte* const turn = copy.turn == nullptr ? own->data() : copy.turn;
   const kernels::RingCopyArgs args{.value = copy.value,
                                    .ring = copy.ring,
                                    .to_ring = copy.to == RingCopy::To::ring,
                                    .bytes = static_cast<int64_t>(copy.bytes),
                                    .slots = static_cast<int32_t>(copy.slots),
-                                   .turn = reinterpret_cast<int32_t*>(turn->data())};
-  const auto launch = [turn, args, stream = stream()] { CT_CUDA(kernels::ring_copy(args, stream)); };
+                                   .turn = reinterpret_cast<int32_t*>(turn)};
+  const auto launch = [own, args, stream = stream()] { CT_CUDA(kernels::ring_copy(args, stream)); };
   launch();  // the device loads the kernel now: see BoundProgram's constructor
-  clear(turn->data(), turn->bytes());
+  clear(turn, sizeof(int32_t));
   wait();
   return launch;
 }

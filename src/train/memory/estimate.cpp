@@ -87,7 +87,7 @@ int64_t workspaces(Backend& backend, const LoweredProgram& program) {
 /// Sums over ranks are made in the host's memory, unless NCCL makes them.
 void add_gpu(RankMemory& rank, const GpuExtras& extras, bool nccl) {
   rank.on_gpu = true;
-  rank.use.other += extras.updates;
+  rank.use.other += extras.updates + extras.inputs;
   rank.received = extras.received;
   rank.mirrors = extras.mirrors;
   rank.staged = extras.staged + (nccl ? 0 : rank.partial_sums);

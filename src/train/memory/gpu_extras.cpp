@@ -177,6 +177,7 @@ GpuExtras gpu_extras(const GpuExtrasOf& what) {
   for (ValueId id : train.ports.balances) extras.mirrors += OutputLog::host_bytes(train[id]);
   extras.mirrors += OutputLog::host_bytes(evaluate[evaluate.ports.outputs]);
   for (const LoweredProgram* program : {&train, &evaluate}) extras.mirrors += InputFeed::host_bytes(*program);
+  extras.inputs = InputFeed::device_bytes(train);
   if (what.nccl) {
     add_nccl(extras, train);
   } else {

@@ -2,8 +2,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "state.h"
 
@@ -14,6 +16,15 @@ __attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* at
 
 namespace on_host {
 namespace {
+
+std::atomic<size_t> copied = 0;  // between host and device
+
+/// At the program's end.
+struct CopyReport {
+  ~CopyReport() {
+    if (const char* path = std::getenv("ON_HOST_COPIES")) std::ofstream(path, std::ios::app) << copied << "\n";
+  }
+} copy_report;
 
 constexpr unsigned char kPoison = 0xff, kGuard = 0xa5;
 constexpr size_t kAlignment = 256;
@@ -131,6 +142,11 @@ Range range_of(const void* pointer, size_t size) {
           !found || reinterpret_cast<uintptr_t>(pointer) + size <= found->first + found->second.bytes};
 }
 
+bool crosses(const void* to, const void* from, size_t size) {
+  const Lock lock(state().mutex);
+  return range_of(to, size).on_device != range_of(from, size).on_device;
+}
+
 cudaError_t check_copy(const void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
   if (size == 0) return cudaSuccess;
@@ -144,8 +160,10 @@ cudaError_t check_copy(const void* to, const void* from, size_t size, cudaMemcpy
 
 cudaError_t push_copy(void* to, const void* from, size_t size, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = check_copy(to, from, size, kind); error != cudaSuccess) return error;
+  const bool between = crosses(to, from, size);
   return push(stream, "a copy of " + std::to_string(size) + " bytes", [=] {
     if (size == 0) return;
+    if (between) ++copied;
     const Access access;
     std::memcpy(to, from, size);
   });
@@ -218,6 +236,8 @@ Protection protection() {
   const Lock lock(state().mutex);
   return state().protection;
 }
+
+size_t copies_between() { return copied; }
 
 size_t allocated_bytes() {
   const Lock lock(state().mutex);

@@ -31,7 +31,8 @@
 // such as 7.0,9.0, of which the last stands for the rest too) with ON_HOST_MEMORY (2147483648) bytes for each process;
 // CUDA_VISIBLE_DEVICES as for CUDA; ON_HOST_DRIVER (13000): older than 13000 is too old, 0 none;
 // ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these; ON_HOST_REPORT
-// (nothing): a file to which complaints() are added, and what other stand-ins report.
+// (nothing): a file to which complaints() are added, and what other stand-ins report; ON_HOST_COPIES (nothing): a file
+// to which a line with copies_between() is added at the program's end.
 #pragma once
 
 #include <functional>
@@ -64,6 +65,10 @@ Protection protection();
 /// Device and pinned memory that was not freed, in bytes; streams, events and graphs that were not destroyed.
 size_t allocated_bytes();
 size_t live_handles();
+
+/// Copies between host and device memory that streams have executed in this process, in replayed graphs too. What
+/// kernels read and write of page-locked memory is not among them.
+size_t copies_between();
 
 /// The nth call from now of that name (empty: of any; "NAME@capture": of those in a thread that captures) returns the
 /// error instead of doing anything. Kernel launches are called "cudaLaunchKernelEx", launch_on_device

@@ -1,0 +1,180 @@
+// Images that lie on the device, rows of micro-batches that travel together, and values that the host reads late: the
+// bits of micro-batches that bring their images one by one and of values that are read at once.
+#include "engine/feed.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+#include "comm/host/threads.h"
+#include "device/cuda.h"
+#include "engine/engine.h"
+#include "plan/lower.h"
+#include "runtime.h"
+
+namespace ct::feed_test {
+namespace {
+
+constexpr int64_t kImages = 3, kSide = 8, kImageBytes = 3 * kSide * kSide, kSet = 23, kClasses = 5;
+
+ValueId net(Graph& g, ValueId images, int classes) {
+  return g.linear(g.dropout(g.linear(g.flatten(images), "hidden", 12, {.activation = Activation::relu}), 0.3), "out",
+                  classes);
+}
+
+std::vector<uint8_t> training_set() {
+  Random random(3, Purpose::augment);
+  std::vector<uint8_t> pixels(kSet * kImageBytes);
+  for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random.below(256));
+  return pixels;
+}
+
+/// Micro-batch `number` of the run; of its images the pixels or the numbers.
+void write(const Inputs& in, int64_t number) {
+  static const std::vector<uint8_t> set = training_set();
+  Random random(4, Purpose::augment, static_cast<uint64_t>(number));
+  for (size_t i = 0; i < kImages; ++i) {
+    const auto image = static_cast<int32_t>(random.below(kSet));
+    in.draws[i] = {.dy = static_cast<int32_t>(random.below(3)) - 1, .dx = 1, .flip = static_cast<int32_t>(i % 2)};
+    in.labels[i] = static_cast<int32_t>(random.below(kClasses));
+    in.edits[i] = {EditKind::brightness, {kEditOne / 2 + static_cast<int32_t>(random.below(kEditOne))}};
+    if (!in.index.empty())
+      in.index[i] = image;
+    else
+      std::copy_n(set.begin() + image * kImageBytes, kImageBytes,
+                  in.images.begin() + static_cast<int64_t>(i) * kImageBytes);
+  }
+  *in.dropout_key = {.seed = 5, .step = number / 2, .micro_batch = number % 2};
+}
+
+struct How {
+  bool resident = true;
+  std::vector<int64_t> ahead = {1};  // micro-batches that are written together, in turn; at most inputs_at_once()
+  int64_t dropped = 0;               // of these, the last ones that are written anew
+  bool record = true;
+  int64_t drained_every = 1;  // steps
+};
+
+struct Result {
+  std::vector<float> weights;
+  std::vector<double> losses;
+  int64_t at_once = 0;
+  size_t copies = 0;  // of the steps
+};
+
+constexpr int64_t kAccumulation = 2;
+
+Result train(const How& how, int64_t steps) {
+  const auto backend = make_cuda_backend({});
+  backend->enter_thread();
+  const auto comm = make_solo();
+  const Graph graph = build_graph(net, {.batch = kImages,
+                                        .height = kSide,
+                                        .width = kSide,
+                                        .classes = kClasses,
+                                        .scale = {0.01f, 0.01f, 0.01f},
+                                        .shift = {-1, -1, -1},
+                                        .resident_images = how.resident ? kSet : 0,
+                                        .edits = 1});
+  Engine engine(*backend, *comm,
+                lower_training(graph, {.optimizer = optim::Sgd{}, .clip = 1}, {.accumulation = kAccumulation}),
+                [](int64_t) { return ScheduleRow{.lr = 0.1}; }, {.record = how.record});
+  Random random(1, Purpose::init);
+  const StateBuffer weights = engine.state().front();
+  for (const Range& range : weights.ranges())
+    for (float& w : weights(range)) w = static_cast<float>(random.uniform() - 0.5);
+  engine.state_written();
+  const std::vector<uint8_t> set = training_set();
+  engine.write_images([&](int64_t first, std::span<uint8_t> to) {
+    std::copy_n(set.begin() + first * kImageBytes, to.size(), to.begin());
+  });
+
+  Result result{.at_once = engine.inputs_at_once()};
+  const size_t copied = on_host::copies_between();
+  const auto drain = [&] {
+    for (const double loss : engine.drain_losses()) result.losses.push_back(loss);
+  };
+  size_t block = 0;
+  int64_t left = 0;
+  for (int64_t number = 0; number < steps * kAccumulation; ++number) {
+    if (left == 0) {
+      const int64_t size = std::min(how.ahead[block++ % how.ahead.size()], result.at_once);
+      for (int64_t ahead = 0; ahead < size; ++ahead) write(engine.inputs(ahead), number + ahead);
+      left = std::max<int64_t>(size - how.dropped, 1);
+      EXPECT_EQ(engine.inputs_left(), 0);
+    }
+    engine.micro_step();
+    --left;
+    if (number % kAccumulation != kAccumulation - 1) continue;
+    engine.update();
+    if ((number / kAccumulation + 1) % how.drained_every == 0) drain();
+  }
+  result.copies = on_host::copies_between() - copied;
+  drain();
+  const StateBuffer trained = engine.state().front();
+  for (const Range& range : trained.ranges()) {
+    const auto part = trained(range);
+    result.weights.insert(result.weights.end(), part.begin(), part.end());
+  }
+  return result;
+}
+
+void expect_same(const Result& a, const Result& b) {
+  EXPECT_EQ(a.weights, b.weights);
+  EXPECT_EQ(a.losses, b.losses);
+}
+
+class Feed : public testing::TestWithParam<on_host::RuntimeOptions::Streams> {
+ protected:
+  void SetUp() override {
+    on_host::restart();
+    on_host::runtime_options().streams = GetParam();
+  }
+  void TearDown() override {
+    on_host::runtime_options() = {};
+    EXPECT_EQ(on_host::allocated_bytes(), 0u);
+  }
+};
+
+/// Whole blocks of rows, parts of them, and blocks that are begun anew before their end, as at the end of an epoch. Of
+/// short blocks several are written while the device may not have begun with the first one.
+TEST_P(Feed, RowsEndInTheBitsOfImages) {
+  constexpr int64_t kSteps = 70;
+  const Result expected = train({.resident = false, .record = false}, kSteps);
+  EXPECT_EQ(expected.at_once, 1);
+  EXPECT_EQ(expected.losses.size(), static_cast<size_t>(kSteps * kAccumulation));
+  const int64_t most = train({}, 1).at_once;
+  EXPECT_EQ(most, 64 * kAccumulation);
+  for (const std::vector<int64_t>& ahead : {std::vector<int64_t>{1}, {5}, {most}, {most, 3, 1, 7, 40}})
+    for (const int64_t dropped : {0, 2})
+      for (const bool record : {false, true}) {
+        if (record && dropped > 0) continue;
+        SCOPED_TRACE(testing::Message() << ahead.front() << " of " << ahead.size() << " sizes, " << dropped
+                                        << " dropped" << (record ? ", recorded" : ""));
+        expect_same(train({.ahead = ahead, .dropped = dropped, .record = record, .drained_every = 10}, kSteps),
+                    expected);
+      }
+}
+
+TEST_P(Feed, ABlockOfRowsIsOneCopy) {
+  EXPECT_EQ(train({.ahead = {1000}, .drained_every = 10}, 192).copies, 3u);
+  EXPECT_EQ(train({.ahead = {20}, .drained_every = 10}, 40).copies, 4u);
+  EXPECT_EQ(train({.resident = false, .drained_every = 10}, 40).copies, 0u);  // a kernel reads what is small
+}
+
+/// Far more values than are kept: the host must wait for the device before a place is used again.
+TEST_P(Feed, ValuesThatAreReadLateAreAllThere) {
+  constexpr int64_t kSteps = static_cast<int64_t>(kLogSlots) + 10;  // of two losses and one outcome each
+  const Result at_once = train({.ahead = {1000}}, kSteps);
+  EXPECT_EQ(at_once.losses.size(), static_cast<size_t>(kSteps * kAccumulation));
+  expect_same(train({.ahead = {1000}, .drained_every = kSteps}, kSteps), at_once);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Streams, Feed, testing::Values(on_host::RuntimeOptions::Streams::lazy, on_host::RuntimeOptions::Streams::eager),
+    [](const auto& info) { return info.param == on_host::RuntimeOptions::Streams::lazy ? "Lazy" : "Eager"; });
+
+}  // namespace
+}  // namespace ct::feed_test
