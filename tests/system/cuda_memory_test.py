@@ -55,7 +55,7 @@ def images_that_do_not_fit_on_the_gpu():
         for name, memory in (("there", 2 ** 31), ("brought", need + 4096)):
             output = path("images-%d-%d-%s" % (ranks, stage, name))
             done = train(output, sets, *CUDA, ranks=Ranks(ranks), env={**ONE_GPU, "ON_HOST_MEMORY": str(memory)})
-            said[name] = [line for line in done.stdout.splitlines() if "do not fit into the GPU's memory" in line]
+            said[name] = [line for line in done.stderr.splitlines() if "do not fit into the GPU's memory" in line]
         expect_equal({name: len(lines) for name, lines in said.items()}, {"there": 0, "brought": 1})
         expect("the training images, 983 kB a rank" in said["brought"][0], said)
         expect_same_result(output, result(path("images-%d-%d-there" % (ranks, stage))), ranks, stage)

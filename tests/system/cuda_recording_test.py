@@ -124,15 +124,15 @@ def steps_need_no_copies_of_their_own():
     need_stand_in()
 
     def copies(steps, **changed):
-        env = {"ON_HOST_COPIES": path("copies-%d" % steps)}
-        sets = plain(data__path=few(4400, 4), steps_per_print=10, train__max_steps=steps, **changed)
-        train(path("copies"), sets, "--reset", *CUDA, env=env)
+        env = {**ONE_GPU, "ON_HOST_COPIES": path("copies-%d" % steps)}
+        sets = plain(data__path=few(4400, 4), steps_per_print=10, train_batch_size=4, train__max_steps=steps, **changed)
+        train(path("copies"), sets, "--reset", *CUDA, ranks=Ranks(1), env=env)
         expect_equal(len(records(path("copies"), "step")), steps // 10)
         with open(env["ON_HOST_COPIES"]) as file:
             number, = file.read().split()
         os.remove(env["ON_HOST_COPIES"])
         return int(number)
-    for steps, changed in ((1000, {"model.name": "linear"}), (128, {})):  # the tutorial's network takes its time
+    for steps, changed in ((1000, {"model.name": "linear"}), (1000 if FULL else 128, {})):
         few_steps, many = copies(10, **changed), copies(10 + steps, **changed)
         print("      %d copies in %d steps, %d before and after" % (many - few_steps, steps, few_steps))
         expect(many - few_steps <= steps * 64 // 1000, many, few_steps)
