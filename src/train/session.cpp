@@ -126,15 +126,19 @@ std::string TrainingSession::gather_plans_missed() {
   return "";
 }
 
+/// Between barriers: a collective under way must not meet the allocation of what the images pass through.
 void TrainingSession::upload_images() {
+  images_uploaded_ = true;
+  if (engine_->resident_images() == 0) return;
   const DataSet& set = *data_.train;
   const size_t bytes = set.shape().bytes();
+  comm_.barrier();
   engine_->write_images([&](int64_t first, std::span<uint8_t> to) {
     comm_.heartbeat().advance(Phase::data);
     for (size_t at = 0; at < to.size(); at += bytes, ++first) set.read(first, {}, to.data() + at);
     set.check_not_cut();
   });
-  images_uploaded_ = true;
+  comm_.barrier();
 }
 
 /// That of a micro-step, and of as many of the epoch's after it as travel together.
