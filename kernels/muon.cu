@@ -1,33 +1,18 @@
-#include "block_sum.h"
 #include "muon.h"
+#include "muon_norm.h"
 
 namespace ct::kernels {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kThreads = kMuonThreads;
 
 __global__ void __launch_bounds__(kThreads) square_sum_kernel(const float* x, int64_t n, double* sums) {
-  double sum = 0;
-  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += int64_t{kMuonNormBlocks} * kThreads) {
-    const double value = x[i];
-    sum = __fma_rn(value, value, sum);
-  }
-  sum = block_sum<kThreads>(sum, shared_memory<double>());
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+  add_squares(x, n, static_cast<int>(blockIdx.x), sums);
 }
 
 /// One block per row.
 __global__ void __launch_bounds__(kThreads) begin_kernel(MuonMatrix m, double eps, const double* sums) {
-  auto* warp_sums = shared_memory<double>();
-  const double sum = block_sum<kThreads>(threadIdx.x < kMuonNormBlocks ? sums[threadIdx.x] : 0.0, warp_sums);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const double norm = sqrt(sum);
-    warp_sums[0] = 1 / (norm > eps ? norm : eps);
-  }
-  __syncthreads();
-  const auto share = static_cast<float>(warp_sums[0]);
+  const float share = share_of_norm(sums, eps);
   const float* from = m.x + int64_t{blockIdx.x} * m.x_stride;
   float* to = m.left + int64_t{blockIdx.x} * m.left_stride;
   for (int64_t i = threadIdx.x; i < m.left_stride; i += kThreads) to[i] = i < m.columns ? share * from[i] : 0.0f;
@@ -45,14 +30,13 @@ __global__ void __launch_bounds__(kThreads) scaled_sum_kernel(ScaledSumArgs args
 }
 
 Grid rows_of(const MuonMatrix& m) {
-  return {.blocks = static_cast<unsigned>(m.rows), .threads = kThreads, .shared_bytes = kWarps * sizeof(double)};
+  return {.blocks = static_cast<unsigned>(m.rows), .threads = kThreads, .shared_bytes = kMuonSharedBytes};
 }
 
 }  // namespace
 
 cudaError_t muon_begin(const MuonMatrix& m, double eps, double* workspace, cudaStream_t stream) {
-  static_assert(kMuonNormBlocks <= kThreads);
-  const Grid grid{.blocks = kMuonNormBlocks, .threads = kThreads, .shared_bytes = kWarps * sizeof(double)};
+  const Grid grid{.blocks = kMuonNormBlocks, .threads = kThreads, .shared_bytes = kMuonSharedBytes};
   const cudaError_t error =
       launch(square_sum_kernel, grid, stream, static_cast<const float*>(m.x), m.rows * m.x_stride, workspace);
   if (error != cudaSuccess) return error;

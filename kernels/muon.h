@@ -16,8 +16,7 @@ struct MuonMatrix {
 };
 
 /// left = x / max(|x|, eps), with pads 0. |x| includes the pads between rows of x, which must be zeros. It is computed
-/// in f64: element e goes to accumulator e % (kMuonNormBlocks 256), and accumulators are added in a fixed order. Moves
-/// 12 bytes per element.
+/// in f64, in a fixed order. Moves 12 bytes per element.
 cudaError_t muon_begin(const MuonMatrix& m, double eps, double* workspace, cudaStream_t stream);
 
 /// to = fma(a, from, b to). Moves 12 bytes per element.

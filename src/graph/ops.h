@@ -545,7 +545,8 @@ struct MuonMomentum {
 /// Replaces x by scale times approximately the nearest matrix with orthonormal rows (or columns, if there are fewer),
 /// by the Newton-Schulz iteration: x = x / max(|x|, eps), then `steps` times, with g = x x^T (or x^T x), x = a x + (b g
 /// + c g g) x (or x (b g + c g g)). x is f32 with the rows of `left` and a row stride of `stride`. The others are
-/// scratch: left and product f32 [rows][columns], gram and polynomial f32 [n][n] with n = min(rows, columns).
+/// scratch: left and product f32 [rows][columns], gram and polynomial f32 [n][n] with n = min(rows, columns). Between
+/// products a device may round x, g and (b g + c g g) to `between`, if it gains from that, and need no scratch.
 struct Orthogonalize {
   CT_OP("orthogonalize", update, arithmetic);
   ValueId x, left, product, gram, polynomial;
@@ -553,6 +554,7 @@ struct Orthogonalize {
   int steps;
   std::array<double, 3> coefficients;  // a, b, c
   double eps, scale;
+  DType between = DType::f32;
   CT_USES((x), (x, left, product, gram, polynomial));
 };
 

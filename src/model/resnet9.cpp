@@ -1,10 +1,27 @@
 #include "model/resnet9.h"
 
-#include "model/conv_bn_relu.h"
+#include <string>
+
+#include "model/shrink.h"
 
 namespace ct {
 namespace {
-/// ReLU comes after the sum, as in He et al.'s blocks. Page's pool last; conv_pool_bn_relu() has less to normalise.
+ValueId conv(Graph& g, ValueId x, const std::string& name, int64_t width) {
+  return g.conv2d(x, name + ".conv", static_cast<int>(width), 3,
+                  {.pad = 1, .bias = false, .start = ConvOptions::kaiming_fan_out});
+}
+
+/// relu(bn(conv(x)) + residual)
+ValueId conv_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width, ValueId residual = kNone) {
+  return g.batchnorm(conv(g, x, name, width), name + ".bn", Activation::relu, residual);
+}
+
+/// relu(bn(pool(conv(x)))): Page's pool last; here the normalisation has a quarter of the elements.
+ValueId conv_pool_bn_relu(Graph& g, ValueId x, const std::string& name, int64_t width) {
+  return g.batchnorm(shrink(g, conv(g, x, name, width), 2), name + ".bn", Activation::relu);
+}
+
+/// ReLU comes after the sum, as in He et al.'s blocks.
 ValueId residual(Graph& g, ValueId x, const std::string& name, int64_t width) {
   return conv_bn_relu(g, conv_bn_relu(g, x, name + ".0", width), name + ".1", width, x);
 }

@@ -71,7 +71,8 @@ struct Result {
 };
 
 /// Three steps from the same weights.
-Result train(Backend& backend, const Builder& net, DType compute, int accumulation, bool record) {
+Result train(Backend& backend, const Builder& net, DType compute, int accumulation, bool record,
+             const optim::Optimizer& optimizer = optim::Sgd{}) {
   backend.enter_thread();
   const auto comm = make_solo();
   const Graph graph = build_graph(net, {.batch = kImages,
@@ -82,8 +83,11 @@ Result train(Backend& backend, const Builder& net, DType compute, int accumulati
                                         .shift = {-1, -1, -1},
                                         .compute = compute});
   Engine engine(backend, *comm,
-                lower_training(graph, {.optimizer = optim::Sgd{}, .clip = 1}, {.accumulation = accumulation}),
-                [](int64_t) { return ScheduleRow{.lr = 0.1}; }, {.record = record});
+                lower_training(graph, {.optimizer = optimizer, .clip = 1}, {.accumulation = accumulation}),
+                [](int64_t) {
+                  return ScheduleRow{.lr = 0.1, .coefficients = {0.9, 0.999, 0.1, 0.001}};
+                },
+                {.record = record});
   Random random(1, Purpose::init);
   const StateBuffer weights = engine.state().front();
   for (const Range& range : weights.ranges())
@@ -135,6 +139,20 @@ void expect_same_bits(const Builder& net, int saves) {
 
 /// Three linear layers, two of them behind a ReLU, and one convolution behind another; in the update, the norm.
 TEST(Merge, TakesFewerLaunchesToTheSameBits) { expect_same_bits(small_net, 3 + 2 + 1 + 1); }
+
+/// Five matrices of Muon, each of which would take as many launches as all.
+TEST(Merge, OrthogonalizesMatricesTogether) {
+  const optim::Optimizer muon = optim::Muon{.ns_steps = 3};
+  constexpr int kOfOne = 2 + 3 * 3;
+  OneByOne apart;
+  const Result expected = train(apart, small_net, DType::bf16, 1, /*record=*/false, muon);
+  for (const bool record : {false, true}) {
+    const Result merged = train(*make_cuda_backend({}), small_net, DType::bf16, 1, record, muon);
+    EXPECT_EQ(merged.weights, expected.weights);
+    EXPECT_EQ(merged.losses, expected.losses);
+    EXPECT_EQ(expected.launches_a_step - merged.launches_a_step, 3 + 2 + 1 + 1 + 4 * kOfOne);
+  }
+}
 
 /// A sum of gradients before a batch norm, a linear layer, the norm.
 TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 1 + 1 + 1); }

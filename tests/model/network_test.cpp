@@ -133,7 +133,7 @@ std::complex<double> narrow_loss(const reference::Resnet& net, const Graph& grap
   for (size_t i = 0; i < point.size(); ++i) named[graph.parameters()[i].name] = point[i];
   const auto images = reference::to_channels_last(batch.images, net.n, 3, net.side * net.side);
   const std::vector<Complex> x(images.begin(), images.end());
-  if (named.contains("block1.0.conv.weight")) return airbench_loss(net, named, x, batch.labels);
+  if (named.contains("whiten.weight")) return airbench_loss(net, named, x, batch.labels);
   return named.contains("prep.conv.weight") ? resnet9_loss(net, named, x, batch.labels)
                                             : resnet_loss(net, named, x, batch.labels);
 }
@@ -179,7 +179,7 @@ TEST(Network, GradientOfResnet9IsTheComplexStepOfItsLoss) {
 }
 
 TEST(Network, GradientOfAirbenchIsTheComplexStepOfItsLoss) {
-  const reference::Resnet narrow{.n = 3, .side = 16, .width = 2, .classes = 10};
+  const reference::Resnet narrow{.n = 3, .side = 24, .width = 2, .classes = 10};
   expect_gradient_of_loss(narrow, find_model({.name = "airbench", .airbench = {.width = narrow.width}}));
 }
 
@@ -350,14 +350,14 @@ TEST(Resnet9, TakesImagesOfAnySize) {
 }
 
 TEST(Airbench, TakesImagesOfAnySize) {
-  for (const auto& [width, height, images] : {std::tuple{32, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
+  for (const auto& [width, height, images] : {std::tuple{64, 32, 32}, {2, 28, 28}, {2, 3, 50}, {2, 1, 1}}) {
     const Graph g =
         build_graph(find_model({.name = "airbench", .airbench = {.width = width}}),
                     {.batch = 2, .height = height, .width = images, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
-    if (width == 32) {
-      EXPECT_EQ(g.parameter_count(), 1535402);
+    if (width == 64) {
+      EXPECT_EQ(g.parameter_count(), 1972792);
     }
-    EXPECT_EQ(g.units().size(), 5);  // the first convolution, three blocks, the last layer
+    EXPECT_EQ(g.units().size(), 5);  // the first convolution, three groups, the last layer
   }
 }
 
@@ -373,7 +373,7 @@ TEST(BatchNorms, OfOneValueAChannelAreRefusedByName) {
         {Model{.name = "resnet50", .resnet = large}, 32, "layer4.0.bn2"},
         {Model{.name = "resnet18", .resnet = {.stem = Stem::cifar, .width = 2}}, 8, "layer4.0.bn1"},
         {Model{.name = "resnet9", .resnet9 = {.width = 2}}, 8, "layer3"},
-        {Model{.name = "airbench", .airbench = {.width = 2}}, 8, "block3"}}) {
+        {Model{.name = "airbench", .airbench = {.width = 2}}, 16, "layers.3.norm1"}}) {
     try {
       build(model, side, 1, Mode::train);
       ADD_FAILURE() << model.name;
@@ -388,14 +388,14 @@ TEST(BatchNorms, OfOneValueAChannelAreRefusedByName) {
 }
 
 TEST(Airbench, ConvolutionsMayBeginByHandingTheirInputOn) {
-  const Graph graph = build_graph(find_model({.name = "airbench", .airbench = {.width = 4, .pass_on = true}}),
+  const Graph graph = build_graph(find_model({.name = "airbench", .airbench = {.width = 4}}),
                                   {.batch = 1, .scale = {1, 1, 1}, .shift = {0, 0, 0}});
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const Parameter& p = graph.parameters()[i];
     if (p.shape.size() != 4) continue;
     const std::vector<float> values = initial_values(graph, i, 1);
     const auto in = static_cast<size_t>(p.shape[1]), out = static_cast<size_t>(p.shape[0]);
-    const bool first = p.name.starts_with("prep.");
+    const bool first = p.name.starts_with("whiten.");
     for (size_t k = 0; k < out; ++k) {
       const std::span filter = std::span(values).subspan(k * in * 9, in * 9);
       const auto others = std::ranges::count_if(filter, [](float v) { return v != 0; });

@@ -2,28 +2,33 @@
 #pragma once
 
 #include "reference/resnet9.h"
+#include "selftest/reference/gelu.h"
 
 namespace ct::reference {
 
-/// images [n][side][side][3], normalised, of a side that is a multiple of 8; the mean loss.
+/// images [n][side][side][3], normalised; the mean loss.
 template <class T>
 T airbench_loss(const Resnet& s, const NamedParameters<T>& p, const std::vector<T>& images,
                 const std::vector<int>& labels) {
-  const auto conv = [&](const std::string& name, const Features<T>& in, int64_t width) {
-    return plain_conv(s, p, name + ".conv", in, width, 3, 1);
-  };
-  const auto norm = [&](const std::string& name, const Features<T>& in) {
-    return norm_layer(s, p, name + ".bn", in, true);
-  };
-  Features<T> h = norm("prep", conv("prep", {images, s.side, 3}, s.width));
-  const int64_t widths[] = {2 * s.width, 6 * s.width, 8 * s.width};
-  for (int block = 1; block <= 3; ++block) {
-    const std::string name = "block" + std::to_string(block);
-    const int64_t width = widths[block - 1];
-    h = norm(name + ".0", pooled(s, conv(name + ".0", h, width), 2));
-    h = norm(name + ".1", conv(name + ".1", h, width));
+  const Conv whiten{s.n, 3, s.side, s.side, /*out_channels=*/24, /*kernel=*/2, /*stride=*/1, /*pad=*/0};
+  const auto filters = to_channels_last(p.at("whiten.weight"), 24, 3, 4);
+  Features<T> h{gelu(conv2d(whiten, images, filters, p.at("whiten.bias"))), whiten.out_height(), 24};
+  for (int group = 1; group <= 3; ++group) {
+    const std::string name = "layers." + std::to_string(group);
+    const int64_t width = group == 1 ? s.width : 4 * s.width;
+    const auto conv = [&](const char* layer) { return plain_conv(s, p, name + layer, h, width, 3, 1); };
+    const auto norm = [&](const char* layer, const Features<T>& in) {
+      Features<T> y = norm_layer(s, p, name + layer, in, /*relu=*/false);
+      y.x = gelu(y.x);
+      return y;
+    };
+    h = norm(".norm1", pooled(s, conv(".conv1"), 2));
+    h = norm(".norm2", conv(".conv2"));
   }
-  return loss_of_features(s, p, pooled(s, h, std::min<int64_t>(4, h.side)), labels);
+  h = pooled(s, h, std::min<int64_t>(3, h.side));
+  const auto features = average_pool(s.n, h.side * h.side, h.channels, h.x);
+  const std::vector<T> no_bias(static_cast<size_t>(s.classes));
+  return mean_loss(linear(s.n, h.channels, s.classes, features, p.at("head.weight"), no_bias), labels);
 }
 
 }  // namespace ct::reference

@@ -152,21 +152,20 @@ def init_head_initialises_the_last_layer():
 
 @check
 def filters_that_whiten_images_begin_alike_on_all_ranks_and_stay():
-    """Rank 0 computes them for all ranks. A group with rate zero keeps them, with every optimizer and stage."""
-    wanted = settings(steps=4, model__name="airbench", model__width=4, model__whiten="true", model__pass_on="true",
-                      optimizer="{type: Muon, params: {lr: 0.05, weight_decay: 0.1}, groups: [{pattern: prep.conv.weight, "
-                                "lr_scale: 0}]}")
+    """Rank 0 computes them for all ranks. Frozen, they stay in every stage."""
+    wanted = {**settings(steps=4, model__name="airbench", model__width=4,
+                         optimizer="{type: Muon, params: {lr: 0.05, weight_decay: 0.1}}"),
+              "train.freeze": "[whiten.weight]"}
     trained = {}
     for name, ranks, stage, steps in (("one", 1, 0, 4), ("four", 4, 3, 4), ("short", 2, 2, 1)):
         train(path(name), {**wanted, "zero_optimization.stage": stage, "train.max_steps": steps}, ranks=Ranks(ranks))
         trained[name] = safetensors(path(name, "last.bin"))[0]
     expect_same_result(path("four"), result(path("one")))
-    for name in ("prep.conv.weight", "block1.0.conv.weight"):
-        learnt = trained["one"][name] != trained["short"][name]
-        expect_equal(learnt, name != "prep.conv.weight", name)
-    _, shape, data = trained["one"]["prep.conv.weight"]
-    values = struct.unpack("<%df" % (4 * 27), data)
-    expect_equal((shape, values[2 * 27:]), ([4, 3, 3, 3], tuple(-v for v in values[:2 * 27])))
+    for name in ("whiten.weight", "layers.1.conv1.weight"):
+        expect_equal(trained["one"][name] != trained["short"][name], name != "whiten.weight", name)
+    _, shape, data = trained["one"]["whiten.weight"]
+    values = struct.unpack("<%df" % (24 * 12), data)
+    expect_equal((shape, values[12 * 12:]), ([24, 3, 2, 2], tuple(-v for v in values[:12 * 12])))
     train(path("four"), {**wanted, "train.max_steps": 6}, ranks=Ranks(2))  # goes on
     train(path("whitened"), {**wanted, "train.max_steps": 6})
     expect_same_result(path("four"), result(path("whitened")))

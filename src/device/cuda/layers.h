@@ -41,12 +41,14 @@ std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
   return prepare_update(op, op.rule, in);
 }
 
-// Two operations by one kernel (merge.cpp); null: they take a kernel each.
+// Several operations by one kernel (merge.cpp); null: they take a kernel each.
 std::unique_ptr<Kernel> prepare_both(const ConvReluPoolGradW& w, const ConvReluPoolGradX& x, const Context& in);
 /// dz: the gradient before the ReLU whose result is w.x, or kNone.
 std::unique_ptr<Kernel> prepare_both(const LinearGradW& w, const LinearGradX& x, ValueId dz, const Context& in);
 /// The sum itself, a gradient that only the batch norm reads, is not written.
 std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in);
+/// All are Orthogonalize with bf16 between products, of one optimizer: at most kernels::kMostMatrices.
+std::unique_ptr<Kernel> prepare_all(std::span<const ComputeOp* const> ops, const Context& in);
 
 }  // namespace ct::cuda

@@ -1,8 +1,11 @@
 // Operations that one kernel computes. Small kernels take about the same time whatever they do, so one of twice the
 // size saves the other's time: the two gradients of a small layer, of which neither needs the other, and the gradient's
 // norm with the decisions that follow from it. Of large ones two thirds of the memory traffic of a sum are saved, where
-// two gradients meet behind a residual block.
+// two gradients meet behind a residual block. Matrices of Muon take turns on few units each; together they fill them.
+#include <algorithm>
+
 #include "device/cuda/layers.h"
+#include "kernels/orthogonalize.h"
 
 namespace ct::cuda {
 namespace {
@@ -22,6 +25,16 @@ constexpr size_t kFewChunks = 128;
 /// Is it the gradient of the ReLU between the layer of these gradients and the one before?
 bool is_relu_before(const ActivationGrad& op, const LinearGradW& w, const LinearGradX& x) {
   return op.activation == Activation::relu && op.x == w.x && op.dy == x.dx;
+}
+
+/// How many matrices of Muon begin the operations that may be rounded between products.
+size_t matrices_first(std::span<const ComputeOp* const> ops) {
+  const auto most = std::min(ops.size(), static_cast<size_t>(kernels::kMostMatrices));
+  const auto is_one = [](const ComputeOp* of) {
+    const auto* op = std::get_if<Orthogonalize>(of);
+    return op != nullptr && op->between == DType::bf16;
+  };
+  return static_cast<size_t>(std::ranges::find_if_not(ops.first(most), is_one) - ops.begin());
 }
 
 }  // namespace
@@ -46,6 +59,10 @@ MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std
       squares && squares->sums == control->sums && squares->chunks.size() <= kFewChunks &&
       !Offload::wants(*ops[0], values) && !Offload::wants(*ops[1], values))
     return merged("norm_and_control", 2, *squares, *control);
+  if (const size_t matrices = matrices_first(ops); matrices > 1) {
+    const Context in(*this, values, "orthogonalize");
+    return {prepare_all(ops.first(matrices), in), matrices, "orthogonalize"};
+  }
   return {};
 }
 

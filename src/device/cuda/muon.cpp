@@ -1,9 +1,15 @@
 #include "kernels/muon.h"
 
+#include <array>
+#include <span>
+#include <variant>
+#include <vector>
+
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/layers.h"
 #include "device/newton_schulz.h"
 #include "kernels/optimizer.h"
+#include "kernels/orthogonalize.h"
 
 namespace ct::cuda {
 namespace {
@@ -41,9 +47,47 @@ std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Context& in) {
   });
 }
 
+std::unique_ptr<Kernel> prepare_all(std::span<const ComputeOp* const> ops, const Context& in) {
+  std::vector<ValueId> values;
+  std::vector<k::OrthogonalizeMatrix> matrices;
+  for (const ComputeOp* of : ops) {
+    const auto& op = std::get<Orthogonalize>(*of);
+    const Shape& shape = in.shape(op.left);
+    values.push_back(op.x);
+    matrices.push_back({.x = nullptr,
+                        .rows = static_cast<int>(shape[0]),
+                        .columns = static_cast<int>(shape[1]),
+                        .stride = static_cast<int>(op.stride),
+                        .scale = static_cast<float>(op.scale)});
+  }
+  const size_t bytes = k::orthogonalize_workspace_bytes(matrices.data(), static_cast<int>(matrices.size()));
+  const auto bind = [op = std::get<Orthogonalize>(*ops.front()), values, unbound = matrices, stream = in.stream()](
+                        const Operands& at, std::byte* workspace) {
+    std::vector<k::OrthogonalizeMatrix> matrices = unbound;
+    for (size_t i = 0; i < matrices.size(); ++i) matrices[i].x = at.f32(values[i]);
+    return [=] {
+      const auto [a, b, c] = op.coefficients;
+      CT_CUDA(k::orthogonalize({.matrices = matrices.data(),
+                                .count = static_cast<int>(matrices.size()),
+                                .steps = op.steps,
+                                .a = static_cast<float>(a),
+                                .b = static_cast<float>(b),
+                                .c = static_cast<float>(c),
+                                .eps = op.eps,
+                                .workspace = workspace},
+                               stream));
+    };
+  };
+  return std::make_unique<CudaKernel<decltype(bind)>>(in.label(), bytes, bind);
+}
+
 std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Context& in) {
   const Shape &left = in.shape(op.left), &gram = in.shape(op.gram);
   check(in.shape(op.x).numel() == left[0] * op.stride, "a matrix whose size differs from its scratch's");
+  if (op.between == DType::bf16) {
+    const ComputeOp alone = op;
+    return prepare_all(std::array{&alone}, in);
+  }
   std::vector<std::unique_ptr<Kernel>> products;
   for (const ComputeOp& product : products_of(op, left))
     products.push_back(std::visit([&](const auto& kind) { return prepare(kind, in); }, product));

@@ -141,6 +141,7 @@ int Lowering::orthogonalize(const optim::Muon& muon, ValueId whole, const std::v
     op.gram = shaped(muon_scratch_.gram, {n, n});
     op.polynomial = shaped(muon_scratch_.polynomial, {n, n});
     op.stride = m.stride;
+    op.between = graph_.compute() == DType::f32 ? DType::f32 : DType::bf16;
     emit(out_.update, muon.orthogonalize(op, m.rows, m.columns), after);
   }
   if (d.ranks == 1) return after;
