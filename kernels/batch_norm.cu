@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "batch_norm.h"
+#include "last_block.h"
 
 namespace ct::kernels {
 namespace {
@@ -14,6 +15,7 @@ template <bool Aligned>
 constexpr int kResident = Aligned ? 3 : 2;
 template <bool Aligned>
 constexpr int kResidentStatistics = Aligned ? 4 : 2;
+constexpr int kResidentMerging = 2;  // where the last block merges, of small batches, blocks are few
 /// Blocks that sum, or a multiple: as many as the 132 SMs of an H100 hold at a time, so that none has to wait for a
 /// place and is then alone.
 constexpr int64_t kStatisticsBlocks = 512, kGradientBlocks = 384;
@@ -21,6 +23,9 @@ constexpr int64_t kResultBlocks = 2048;  // of the last pass, which sums nothing
 constexpr int64_t kMostResultRows = 16;
 constexpr int kMergedChannels = 4;  // of a block that merges parts: 32 bytes of f64
 constexpr int64_t kMergeLanes = 128;
+/// Parts times channels of a tile that its last block merges, and that it holds at a time. More of them keep one block
+/// busy for longer than a launch of many takes.
+constexpr int64_t kMergedByOne = 4096, kHeldByOne = 2048;
 
 /// How blocks share the matrix: part by part, and within a part in tiles of `columns` accesses of `pack` elements. A
 /// thread has one column and every lanes-th row of the part.
@@ -177,10 +182,116 @@ __device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
   }
 }
 
-/// A part's mean and sum of squared differences from it, of every channel.
-template <class T, int N, bool Aligned>
-__global__ void __launch_bounds__(kThreads, kResidentStatistics<Aligned>)
-    statistics_of_parts(Partition p, const T* __restrict__ x, double* __restrict__ parts) {
+/// The number that another block of the same kernel may have written.
+__device__ __forceinline__ double part_number(const Partition& p, const double* parts, int64_t part, int which,
+                                              int64_t channel) {
+  return static_cast<const volatile double*>(parts)[(2 * part + which) * p.channels + channel];
+}
+
+/// Merges the parts' statistics to those of all rows.
+struct StatisticsMerge {
+  double eps;
+  const float* w;
+  Scratch scratch;
+  float *mean, *var;
+
+  /// The first part's mean, from which the means' differences are summed.
+  __device__ __forceinline__ double origin(const Partition& p, int64_t channel) const {
+    return part_number(p, scratch.parts, 0, 0, channel);
+  }
+  /// Adds the difference of a part's mean `a` and the squared differences, of which `b` are from the part's own mean.
+  __device__ __forceinline__ void add(const Partition& p, double origin, int64_t part, double a, double b,
+                                      double (&sums)[2]) const {
+    const auto rows = static_cast<double>(min(p.part_rows, p.rows - part * p.part_rows));
+    const double from_origin = a - origin;
+    sums[0] += rows * from_origin;
+    sums[1] += b + rows * from_origin * from_origin;
+  }
+  __device__ __forceinline__ void finish(const Partition& p, double origin, int64_t channel,
+                                         const double (&sums)[2]) const {
+    const auto rows = static_cast<double>(p.rows);
+    const double shift = sums[0] / rows, variance = sums[1] / rows - shift * shift;
+    const auto rounded = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
+    mean[channel] = static_cast<float>(origin + shift);
+    var[channel] = rounded;
+    scratch.scale[channel] = scale_of(w[channel], rounded, eps);
+  }
+};
+
+/// Merges parts in one order: lane l of min(parts, kMergeLanes) adds the parts l, l + lanes, ...; lanes are added by
+/// halves.
+template <class Merge>
+__global__ void __launch_bounds__(kMergedChannels* kMergeLanes) merge_parts(Partition p, Merge merge) {
+  constexpr int kAtOnce = 4;  // as in for_rows, loads come first
+  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x, lanes = blockDim.y;
+  const bool any = channel < p.channels;
+  const double origin = any ? merge.origin(p, channel) : 0;
+  double sums[2] = {};
+  for (int64_t first = threadIdx.y; any && first < p.parts; first += kAtOnce * lanes) {
+    double a[kAtOnce], b[kAtOnce];
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t part = first + i * lanes < p.parts ? first + i * lanes : first;
+      a[i] = part_number(p, merge.scratch.parts, part, 0, channel);
+      b[i] = part_number(p, merge.scratch.parts, part, 1, channel);
+    }
+    for (int i = 0; i < kAtOnce; ++i)
+      if (first + i * lanes < p.parts) merge.add(p, origin, first + i * lanes, a[i], b[i], sums);
+  }
+  sum_over_lanes(sums);
+  if (threadIdx.y == 0 && any) merge.finish(p, origin, channel, sums);
+}
+
+/// The same by the last block of a tile, in the same order: at most kMergeLanes parts are a lane each. Shared memory:
+/// 2 kHeldByOne doubles.
+template <class Merge>
+__device__ __forceinline__ void merge_tile(const Partition& p, int tile, const Merge& merge) {
+  constexpr int kAtOnce = 4;
+  const int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
+  const int parts = static_cast<int>(p.parts), width = min(p.columns * p.pack, static_cast<int>(kHeldByOne) / parts);
+  const int begin = tile * p.columns * p.pack, end = min(begin + p.columns * p.pack, static_cast<int>(p.channels));
+  double *as = shared_memory<double>(), *bs = as + kHeldByOne;  // [part][channel]
+  for (int first = begin; first < end; first += width) {
+    const int channels = min(width, end - first), count = parts * channels;
+    for (int at = thread; at < count; at += kAtOnce * threads) {
+      double origin[kAtOnce], a[kAtOnce], b[kAtOnce];
+      for (int k = 0; k < kAtOnce; ++k) {
+        const int i = at + k * threads < count ? at + k * threads : at, channel = first + i % channels;
+        origin[k] = merge.origin(p, channel);
+        a[k] = part_number(p, merge.scratch.parts, i / channels, 0, channel);
+        b[k] = part_number(p, merge.scratch.parts, i / channels, 1, channel);
+      }
+      for (int k = 0; k < kAtOnce; ++k)
+        if (const int i = at + k * threads; i < count) {
+          double sums[2] = {};
+          merge.add(p, origin[k], i / channels, a[k], b[k], sums);
+          as[i] = sums[0], bs[i] = sums[1];
+        }
+    }
+    __syncthreads();
+    for (int lanes = parts; lanes > 1;) {
+      const int half = (lanes + 1) / 2;
+      for (int i = thread; i < (lanes - half) * channels; i += threads)
+        as[i] += as[half * channels + i], bs[i] += bs[half * channels + i];
+      __syncthreads();
+      lanes = half;
+    }
+    for (int i = thread; i < channels; i += threads)
+      merge.finish(p, merge.origin(p, first + i), first + i, {as[i], bs[i]});
+    __syncthreads();
+  }
+}
+
+/// What the block does that is the last of its tile to have written its part.
+template <class Merge>
+__device__ __forceinline__ void merge_by_last_block(const Partition& p, const Merge& merge, unsigned* tickets) {
+  const int tile = static_cast<int>(blockIdx.x % p.tiles);
+  if (is_last_block(tickets + tile, static_cast<unsigned>(p.parts))) merge_tile(p, tile, merge);
+}
+
+/// A part's mean and sum of squared differences from it, of every channel. Merges: the last blocks also merge them.
+template <class T, int N, bool Aligned, bool Merges>
+__global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResidentStatistics<Aligned>)
+    statistics_of_parts(Partition p, const T* __restrict__ x, StatisticsMerge merge, unsigned* tickets) {
   const Work w = work(p);
   float sums[2 * N] = {};
   Floats<N> first = {};
@@ -197,59 +308,19 @@ __global__ void __launch_bounds__(kThreads, kResidentStatistics<Aligned>)
     });
   }
   sum_over_lanes(sums);
-  if (threadIdx.y != 0 || !w.any) return;
-  const auto rows = static_cast<double>(w.end - w.begin);
-  double* out = parts + int64_t{w.part} * 2 * p.channels + w.channel;
-  for (int i = 0; i < N; ++i) {
-    const double mean = sums[i] / rows;
-    out[i] = first.at[i] + mean;
-    out[p.channels + i] = sums[N + i] - mean * sums[i];
-  }
-}
-
-/// add(part, its two numbers of the channel) for the thread's parts, in order. As in for_rows, loads come first.
-template <class Add>
-__device__ __forceinline__ void for_parts(const Partition& p, const double* parts, int64_t channel, Add&& add) {
-  constexpr int kAtOnce = 4;
-  const int64_t lanes = blockDim.y;
-  for (int64_t part = threadIdx.y; part < p.parts; part += kAtOnce * lanes) {
-    double a[kAtOnce], b[kAtOnce];
-    for (int i = 0; i < kAtOnce; ++i) {
-      const double* at = parts + (part + i * lanes < p.parts ? part + i * lanes : part) * 2 * p.channels + channel;
-      a[i] = at[0];
-      b[i] = at[p.channels];
+  if (threadIdx.y == 0 && w.any) {
+    const auto rows = static_cast<double>(w.end - w.begin);
+    double* out = merge.scratch.parts + int64_t{w.part} * 2 * p.channels + w.channel;
+    for (int i = 0; i < N; ++i) {
+      const double mean = sums[i] / rows;
+      out[i] = first.at[i] + mean;
+      out[p.channels + i] = sums[N + i] - mean * sums[i];
     }
-    for (int i = 0; i < kAtOnce; ++i)
-      if (part + i * lanes < p.parts) add(part + i * lanes, a[i], b[i]);
   }
+  if constexpr (Merges) merge_by_last_block(p, merge, tickets);
 }
 
-/// Merges the parts' statistics to those of all rows.
-__global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
-    merge_statistics(Partition p, double eps, const float* w, Scratch scratch, float* mean, float* var) {
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
-  const bool any = channel < p.channels;
-  double first = 0, sums[2] = {};  // of differences of means from the first part's, and of squared differences
-  if (any) {
-    first = scratch.parts[channel];
-    for_parts(p, scratch.parts, channel, [&](int64_t part, double part_mean, double squares) {
-      const auto rows = static_cast<double>(min(p.part_rows, p.rows - part * p.part_rows));
-      const double from_first = part_mean - first;
-      sums[0] += rows * from_first;
-      sums[1] += squares + rows * from_first * from_first;
-    });
-  }
-  sum_over_lanes(sums);
-  if (threadIdx.y != 0 || !any) return;
-  const auto rows = static_cast<double>(p.rows);
-  const double shift = sums[0] / rows, variance = sums[1] / rows - shift * shift;
-  const auto rounded = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
-  mean[channel] = static_cast<float>(first + shift);
-  var[channel] = rounded;
-  scratch.scale[channel] = scale_of(w[channel], rounded, eps);
-}
-
-/// What merge_statistics leaves for the result, of statistics that are given.
+/// What StatisticsMerge leaves for the result, of statistics that are given.
 __global__ void __launch_bounds__(kThreads)
     given_statistics(int64_t channels, double eps, const float* w, const float* var, float* scale) {
   const int64_t channel = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -319,11 +390,38 @@ struct GradientRow {
   }
 };
 
+/// Makes everything of a channel, and the factors of dx, from the parts' sums.
+struct GradientMerge {
+  BatchNormGradArgs args;
+  Scratch scratch;
+
+  __device__ __forceinline__ double origin(const Partition&, int64_t) const { return 0; }
+  __device__ __forceinline__ void add(const Partition&, double, int64_t, double a, double b, double (&sums)[2]) const {
+    sums[0] += a;
+    sums[1] += b;
+  }
+  __device__ __forceinline__ void finish(const Partition& p, double, int64_t channel, const double (&sums)[2]) const {
+    const auto rows = static_cast<double>(p.rows);
+    const float w = args.w[channel], mean = args.mean[channel], var = args.var[channel];
+    const double per_sigma = 1 / sqrt(var + args.eps);
+    const double db = sums[0], dw = sums[1] * per_sigma, scale = w * per_sigma;
+    args.db[channel] = static_cast<float>(db);
+    args.dw[channel] = static_cast<float>(dw);
+    args.batch_mean[channel] = mean;
+    args.batch_var[channel] = static_cast<float>(var * (rows / max(1.0, rows - 1)));
+    scratch.scale[channel] = static_cast<float>(scale);
+    scratch.slope[channel] = static_cast<float>(-scale * per_sigma * dw / rows);
+    scratch.offset[channel] = static_cast<float>(-scale * db / rows);
+    scratch.forward_scale[channel] = scale_of(w, var, args.eps);
+  }
+};
+
 /// A part's sums of g and of g (x - mean). Shared memory: after that of the sums, with Mask::again, the result's scale
-/// of each of the block's channels.
-template <class T, int N, bool Aligned, Mask M, bool Sum>
-__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
-    gradient_sums_of_parts(Partition p, BatchNormGradArgs a, double* __restrict__ parts) {
+/// of each of the block's channels. Merges: the last blocks also merge the parts.
+template <class T, int N, bool Aligned, Mask M, bool Sum, bool Merges>
+__global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResident<Aligned>)
+    gradient_sums_of_parts(Partition p, GradientMerge merge, unsigned* tickets) {
+  const BatchNormGradArgs& a = merge.args;
   const T *x = static_cast<const T*>(a.x), *y = static_cast<const T*>(a.y), *dy = static_cast<const T*>(a.dy),
           *more_dy = static_cast<const T*>(a.more_dy);
   T* dresidual = static_cast<T*>(a.dresidual);
@@ -356,39 +454,14 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     });
   }
   sum_over_lanes(sums);
-  if (threadIdx.y != 0 || !w.any) return;
-  double* out = parts + int64_t{w.part} * 2 * p.channels + w.channel;
-  for (int i = 0; i < N; ++i) {
-    out[i] = sums[i];
-    out[p.channels + i] = sums[N + i];
+  if (threadIdx.y == 0 && w.any) {
+    double* out = merge.scratch.parts + int64_t{w.part} * 2 * p.channels + w.channel;
+    for (int i = 0; i < N; ++i) {
+      out[i] = sums[i];
+      out[p.channels + i] = sums[N + i];
+    }
   }
-}
-
-/// Makes everything of a channel, and the factors of dx, from the parts' sums.
-__global__ void __launch_bounds__(kMergedChannels* kMergeLanes)
-    merge_gradients(Partition p, BatchNormGradArgs a, Scratch scratch) {
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x;
-  const bool any = channel < p.channels;
-  double sums[2] = {};
-  if (any)
-    for_parts(p, scratch.parts, channel, [&](int64_t, double g, double products) {
-      sums[0] += g;
-      sums[1] += products;
-    });
-  sum_over_lanes(sums);
-  if (threadIdx.y != 0 || !any) return;
-  const auto rows = static_cast<double>(p.rows);
-  const float w = a.w[channel], mean = a.mean[channel], var = a.var[channel];
-  const double per_sigma = 1 / sqrt(var + a.eps);
-  const double db = sums[0], dw = sums[1] * per_sigma, scale = w * per_sigma;
-  a.db[channel] = static_cast<float>(db);
-  a.dw[channel] = static_cast<float>(dw);
-  a.batch_mean[channel] = mean;
-  a.batch_var[channel] = static_cast<float>(var * (rows / max(1.0, rows - 1)));
-  scratch.scale[channel] = static_cast<float>(scale);
-  scratch.slope[channel] = static_cast<float>(-scale * per_sigma * dw / rows);
-  scratch.offset[channel] = static_cast<float>(-scale * db / rows);
-  scratch.forward_scale[channel] = scale_of(w, var, a.eps);
+  if constexpr (Merges) merge_by_last_block(p, merge, tickets);
 }
 
 template <class T, int N, bool Aligned, Mask M>
@@ -456,10 +529,22 @@ cudaError_t with_access(const BatchNormShape& shape, Call call, const Pointers*.
 
 size_t sums_bytes(const Partition& p, int n) { return size_t{2} * n * p.columns * p.lanes * sizeof(float); }
 
-Grid merge_grid(const Partition& p) {
+/// Launches kernel(p, args..., merge, tickets), which makes the parts, and a kernel that merges them; or, with tickets
+/// and few parts, `merging`, which does both.
+template <class Kernel, class Merge, class... Args>
+cudaError_t launch_parts(Kernel kernel, Kernel merging, const Partition& p, size_t shared_bytes, cudaStream_t stream,
+                         const Merge& merge, unsigned* tickets, Args... args) {
+  const bool few = p.parts <= kMergeLanes && p.parts * p.columns * p.pack <= kMergedByOne && p.tiles <= kTickets;
+  if (few && tickets != nullptr) {
+    const size_t bytes = std::max(shared_bytes, 2 * kHeldByOne * sizeof(double));
+    return launch(merging, p.grid(bytes), stream, p, args..., merge, tickets);
+  }
+  const cudaError_t error = launch(kernel, p.grid(shared_bytes), stream, p, args..., merge, tickets);
+  if (error != cudaSuccess) return error;
   const int lanes = static_cast<int>(std::min(p.parts, kMergeLanes));
-  return {dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kMergedChannels))), dim3(kMergedChannels, lanes),
-          2 * kMergedChannels * lanes * sizeof(double)};
+  const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kMergedChannels))),
+                  dim3(kMergedChannels, lanes), 2 * kMergedChannels * lanes * sizeof(double)};
+  return launch(merge_parts<Merge>, grid, stream, p, merge);
 }
 
 bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
@@ -496,14 +581,14 @@ cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
-  cudaError_t error = with_access(
+  const cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        return launch(statistics_of_parts<T, N, Aligned>, p.grid(sums_bytes(p, N)), stream, p,
-                      static_cast<const T*>(a.x), s.parts);
+        const StatisticsMerge merge{a.eps, a.w, s, a.mean, a.var};
+        return launch_parts(statistics_of_parts<T, N, Aligned, false>, statistics_of_parts<T, N, Aligned, true>, p,
+                            sums_bytes(p, N), stream, merge, a.tickets, static_cast<const T*>(a.x));
       },
       a.x);
-  if (error == cudaSuccess) error = launch(merge_statistics, merge_grid(p), stream, p, a.eps, a.w, s, a.mean, a.var);
   return error == cudaSuccess ? launch_result(a, p, s.scale, stream) : error;
 }
 
@@ -538,19 +623,22 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
-  cudaError_t error = with_access(
+  const cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         return with_mask(a.y, a.dresidual == nullptr ? a.b : nullptr, [&]<Mask M>(std::integral_constant<Mask, M>) {
           const size_t scales = M == Mask::again ? N * p.columns * sizeof(float) : 0;
-          auto kernel = gradient_sums_of_parts<T, N, Aligned, M, false>;
+          const auto start = [&]<bool Sum>(std::bool_constant<Sum>) {
+            return launch_parts(gradient_sums_of_parts<T, N, Aligned, M, Sum, false>,
+                                gradient_sums_of_parts<T, N, Aligned, M, Sum, true>, p, sums_bytes(p, N) + scales,
+                                stream, GradientMerge{a, s}, a.tickets);
+          };
           if constexpr (M == Mask::from_y)
-            if (a.more_dy != nullptr) kernel = gradient_sums_of_parts<T, N, Aligned, M, true>;
-          return launch(kernel, p.grid(sums_bytes(p, N) + scales), stream, p, a, s.parts);
+            if (a.more_dy != nullptr) return start(std::true_type());
+          return start(std::false_type());
         });
       },
       a.x, a.y, a.dy, a.more_dy, a.dresidual, a.mean, a.b);
-  if (error == cudaSuccess) error = launch(merge_gradients, merge_grid(p), stream, p, a, s);
   if (error != cudaSuccess) return error;
   const void* y = a.dresidual == nullptr ? a.y : nullptr;  // dresidual is dy with the ReLU already in it
   const void* dy = a.dresidual == nullptr ? a.dy : a.dresidual;

@@ -11,8 +11,11 @@
 //
 // The shape alone determines how rows are cut into parts. Each thread sums at most 64 rows of a part in f32, and a tree
 // over threads adds these sums. The forward pass sums differences from the part's first row, so a large mean costs no
-// precision. Parts are merged in f64, in order (Chan, Golub & LeVeque, 1983). Results do not depend on the device or on
-// alignment; there are no atomics.
+// precision. Parts are merged in f64, in one order (Chan, Golub & LeVeque, 1983). Results do not depend on the device
+// or on alignment, nor on which block merges.
+//
+// Few parts, those of small batches, are merged by the last block of the kernel that makes them, if there are tickets
+// (tickets.h); otherwise a kernel of its own merges them, with the same bits.
 //
 // All functions run in the stream. cudaErrorInvalidValue: no rows or no channels.
 #pragma once
@@ -35,10 +38,11 @@ struct BatchNormArgs {
   void* y;
   float *mean, *var;  // written by batch_norm, read by batch_norm_result
   void* workspace;
+  unsigned* tickets = nullptr;  // only of batch_norm; null: none
 };
 /// Computes mean and var of these rows, and the result. Reads x twice and residual once, and writes y once: 3 * rows *
 /// channels elements of `type` (4 * rows * channels with a residual), and the workspace twice. The second pass begins
-/// with the rows that the first read last, which caches still hold. Launches three kernels.
+/// with the rows that the first read last, which caches still hold. Launches two kernels, or three if one merges parts.
 cudaError_t batch_norm(const BatchNormArgs& args, cudaStream_t stream);
 /// Computes the result from given mean and var, with the same bits as batch_norm. Reads x and residual once, and writes
 /// y once: 2 * rows * channels elements (3 * rows * channels with a residual). Launches two kernels.
@@ -53,13 +57,14 @@ struct BatchNormGradArgs {
   void *dx, *dresidual;                     // dresidual null: not written
   float *dw, *db, *batch_mean, *batch_var;  // batch_mean = mean, batch_var = var rows / (rows - 1)
   void* workspace;
+  unsigned* tickets = nullptr;  // null: none
 };
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
 /// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
 /// it was. With m = rows * channels, both passes together move 5 * m elements without ReLU or with b, otherwise
 /// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. more_dy, which only a call with y,
 /// dresidual and dw may have, is m more: a sum of its own would move 3 * m. The second pass begins with the rows
-/// that the first read last. Launches three kernels.
+/// that the first read last. Launches two kernels, or three if one merges parts.
 /// dw null: mean and var are constants, so dx = w / sigma g; x, b, db, batch_mean and batch_var are null too. Moves 2 *
 /// m elements (3 * m with ReLU), and m more with dresidual. Launches two kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);

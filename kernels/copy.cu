@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <climits>
 
 #include "copy.h"
@@ -30,19 +31,30 @@ cudaError_t copy_units_of(const unsigned char* from, unsigned char* to, int64_t 
 
 constexpr int kRingThreads = 1024;
 
+struct Rings {
+  RingCopyArgs at[kMostRings];
+};
+
 template <class Unit>
-__global__ void __launch_bounds__(kRingThreads) ring_units(RingCopyArgs a) {
-  wait_for_previous();
-  const int turn = *a.turn;
+__device__ __forceinline__ void copy_slot(const RingCopyArgs& a, int turn) {
   const auto units = static_cast<int>(a.bytes / static_cast<int>(sizeof(Unit)));
   auto* value = static_cast<Unit*>(a.value);
   Unit* slot = static_cast<Unit*>(a.ring) + int64_t{turn} * units;
-  for (int i = static_cast<int>(threadIdx.x); i < units; i += kRingThreads) {
-    if (a.to_ring)
-      slot[i] = value[i];
-    else
-      value[i] = slot[i];
-  }
+  const Unit* from = a.to_ring ? value : slot;
+  Unit* to = a.to_ring ? slot : value;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < units; i += kRingThreads) to[i] = from[i];
+}
+
+/// One block per ring.
+__global__ void __launch_bounds__(kRingThreads) ring_copies_kernel(Rings rings) {
+  wait_for_previous();
+  const RingCopyArgs& a = rings.at[blockIdx.x];
+  const int turn = *a.turn;
+  if ((reinterpret_cast<uintptr_t>(a.value) | reinterpret_cast<uintptr_t>(a.ring) | a.bytes) % 16 == 0)
+    copy_slot<uint4>(a, turn);
+  else
+    copy_slot<unsigned char>(a, turn);
   __syncthreads();  // all threads have read the turn
   if (threadIdx.x == 0) *a.turn = turn + 1 == a.slots ? 0 : turn + 1;
 }
@@ -58,11 +70,14 @@ cudaError_t copy(const CopyArgs& args, cudaStream_t stream) {
   return copy_units_of<unsigned char>(from + 16 * packs, to + 16 * packs, args.bytes - 16 * packs, stream);
 }
 
-cudaError_t ring_copy(const RingCopyArgs& a, cudaStream_t stream) {
-  if (a.bytes < 0 || a.bytes > INT_MAX || a.slots < 1) return cudaErrorInvalidValue;
-  const Grid grid{.blocks = 1, .threads = kRingThreads};
-  return aligned_16(a.value, a.ring) && a.bytes % 16 == 0 ? launch_early(ring_units<uint4>, grid, stream, a)
-                                                          : launch_early(ring_units<unsigned char>, grid, stream, a);
+cudaError_t ring_copies(std::span<const RingCopyArgs> copies, cudaStream_t stream) {
+  if (copies.size() > kMostRings) return cudaErrorInvalidValue;
+  for (const RingCopyArgs& a : copies)
+    if (a.bytes < 0 || a.bytes > INT_MAX || a.slots < 1) return cudaErrorInvalidValue;
+  Rings rings = {};
+  std::copy(copies.begin(), copies.end(), rings.at);
+  const Grid grid{.blocks = static_cast<unsigned>(copies.size()), .threads = kRingThreads};
+  return launch_early(ring_copies_kernel, grid, stream, rings);
 }
 
 }  // namespace ct::kernels

@@ -2,6 +2,8 @@
 // once.
 #pragma once
 
+#include <span>
+
 #include "launch.h"
 
 namespace ct::kernels {
@@ -19,8 +21,7 @@ struct CopyArgs {
 cudaError_t copy(const CopyArgs& args, cudaStream_t stream);
 
 /// A copy between `value` and a slot of a ring of `slots` slots of `bytes` each; every launch takes the next slot, so a
-/// recorded launch goes round the ring. The ring may be page-locked host memory. One kernel of one block, for small
-/// values: a larger one is faster by cudaMemcpyAsync.
+/// recorded launch goes round the ring. The ring may be page-locked host memory.
 struct RingCopyArgs {
   void *value, *ring;
   bool to_ring;  // from value to the ring, or back
@@ -28,7 +29,9 @@ struct RingCopyArgs {
   int32_t slots;
   int32_t* turn;  // the slot that this launch takes; it writes that of the next launch
 };
-/// cudaErrorInvalidValue: no slots or negative bytes.
-cudaError_t ring_copy(const RingCopyArgs& args, cudaStream_t stream);
+constexpr size_t kMostRings = 8;
+/// Copies of different rings by one kernel, one block each, for small values: a larger one is faster by
+/// cudaMemcpyAsync. cudaErrorInvalidValue: more than kMostRings copies, no slots or negative bytes.
+cudaError_t ring_copies(std::span<const RingCopyArgs> copies, cudaStream_t stream);
 
 }  // namespace ct::kernels

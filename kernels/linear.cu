@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <climits>
 #include <tuple>
+#include <type_traits>
 
+#include "last_block.h"
 #include "linear.h"
+#include "loss_rows.h"
 
 namespace ct::kernels {
 namespace {
@@ -46,8 +49,7 @@ __device__ __forceinline__ float sums_over_lanes(const float (&sums)[Sums], int 
 }
 
 template <class T, class Y, int Outputs, bool Wide>
-__global__ void __launch_bounds__(kMaxThreads) outputs(LinearArgs a, unsigned tiles) {
-  wait_for_previous();
+__device__ __forceinline__ void output_tile(const LinearArgs& a, unsigned tiles) {
   constexpr int V = Pack<T>::kSize, kSums = kImages * Outputs, kLanesPerSum = kWarp / kSums;
   constexpr int kInFlight = 4 / Outputs;  // packs of each row that are read before the first is used
   const int lane = static_cast<int>(threadIdx.x % kWarp), in = static_cast<int>(a.in);
@@ -97,16 +99,39 @@ __global__ void __launch_bounds__(kMaxThreads) outputs(LinearArgs a, unsigned ti
     static_cast<Y*>(a.y)[image * a.y_stride + output] = from_float<Y>(output < a.out ? y : 0);
 }
 
-template <class T, class Y, int Outputs, bool Wide>
-cudaError_t launch_outputs(const LinearArgs& a, cudaStream_t stream) {
+/// What follows when the block has stored its outputs: nothing, or by the last block the loss of the rows.
+struct Nothing {
+  static constexpr int kLeastWarps = 1;  // of a block
+  static constexpr size_t kShared = 0;
+  __device__ void operator()() const {}
+};
+struct Loss {
+  static constexpr int kLeastWarps = kLossWarps;
+  static constexpr size_t kShared = kLossWarps * sizeof(int);
+  SoftmaxCrossEntropyArgs args;
+  __device__ void operator()() const {
+    if (is_last_block(args.tickets, gridDim.x)) loss_of_rows<kLossClasses / kWarp>(args, 0);
+  }
+};
+
+template <class T, class Y, int Outputs, bool Wide, class Then>
+__global__ void __launch_bounds__(kMaxThreads) outputs(LinearArgs a, unsigned tiles, Then then) {
+  wait_for_previous();
+  output_tile<T, Y, Outputs, Wide>(a, tiles);
+  then();
+}
+
+template <class T, class Y, int Outputs, bool Wide, class Then>
+cudaError_t launch_outputs(const LinearArgs& a, const Then& then, cudaStream_t stream) {
   const int64_t row_tiles = divide_up<int64_t>(a.y_stride, Outputs);
   const int64_t tiles = row_tiles * divide_up<int64_t>(a.n, kImages);
   if (tiles > INT_MAX) return cudaErrorInvalidValue;
-  int warps = 1;  // of a block
+  int warps = Then::kLeastWarps;
   while (2 * warps * kWarp <= kMaxThreads && divide_up<int64_t>(tiles, 2 * warps) >= kEnoughBlocks) warps *= 2;
   const Grid grid{.blocks = static_cast<unsigned>(divide_up<int64_t>(tiles, warps)),
-                  .threads = static_cast<unsigned>(warps * kWarp)};
-  return launch_early(outputs<T, Y, Outputs, Wide>, grid, stream, a, static_cast<unsigned>(row_tiles));
+                  .threads = static_cast<unsigned>(warps * kWarp),
+                  .shared_bytes = Then::kShared};
+  return launch_early(outputs<T, Y, Outputs, Wide, Then>, grid, stream, a, static_cast<unsigned>(row_tiles), then);
 }
 
 // ---- the gradients: lanes over the terms, a thread for kRows rows and a pack of columns
@@ -385,18 +410,30 @@ Product product_of(const LinearGradWArgs& a) {
 
 }  // namespace
 
-cudaError_t linear(const LinearArgs& a, cudaStream_t stream) {
+template <class Then>
+static cudaError_t linear_then(const LinearArgs& a, const Then& then, cudaStream_t stream) {
   if (!sensible(a) || !sensible(a.x_stride, a.in) || !sensible(a.w_stride, a.in) || !sensible(a.y_stride, a.out))
     return cudaErrorInvalidValue;
   return with_types(a.type, a.y_type, [&]<class T, class Y>(T, Y) {
+    if constexpr (std::is_same_v<Then, Loss> && !std::is_same_v<Y, float>) return cudaErrorInvalidValue;
     constexpr int V = Pack<T>::kSize;
     // Warps of one output each while they find room on the GPU; then larger tiles, which read less.
     const bool small = a.y_stride * divide_up<int64_t>(a.n, kImages) <= 2048;
     if (!aligned_16(a.x, a.w) || a.x_stride % V != 0 || a.w_stride % V != 0)
-      return launch_outputs<T, Y, /*Outputs=*/1, /*Wide=*/false>(a, stream);
-    return small ? launch_outputs<T, Y, /*Outputs=*/1, /*Wide=*/true>(a, stream)
-                 : launch_outputs<T, Y, /*Outputs=*/4, /*Wide=*/true>(a, stream);
+      return launch_outputs<T, Y, /*Outputs=*/1, /*Wide=*/false>(a, then, stream);
+    return small ? launch_outputs<T, Y, /*Outputs=*/1, /*Wide=*/true>(a, then, stream)
+                 : launch_outputs<T, Y, /*Outputs=*/4, /*Wide=*/true>(a, then, stream);
   });
+}
+
+cudaError_t linear(const LinearArgs& a, cudaStream_t stream) { return linear_then(a, Nothing(), stream); }
+
+cudaError_t linear_loss(const LinearLossArgs& a, cudaStream_t stream) {
+  const LinearArgs& l = a.linear;
+  if (l.n > kLossRows || l.out < 1 || l.out > kLossClasses || a.loss.tickets == nullptr) return cudaErrorInvalidValue;
+  if (a.loss.logits != l.y || a.loss.n != l.n || a.loss.classes != l.out || a.loss.stride != l.y_stride)
+    return cudaErrorInvalidValue;
+  return linear_then(l, Loss{a.loss}, stream);
 }
 
 cudaError_t linear_grad_input(const LinearGradXArgs& a, cudaStream_t stream) {

@@ -6,6 +6,7 @@
 //   linear_grad_input    dx[n][i] = sum_o dy[n][o] w[o][i]
 //   linear_grad_weights  dw[o][i] = sum_n dy[n][o] x[n][i],  db[o] = sum_n dy[n][o]
 //   linear_grad          both, with the gradient of a ReLU before the layer
+//   linear_loss          linear, and the loss of its result (softmax_cross_entropy.h)
 //
 // x, dx [n][in]; w, dw [out][in]; y, dy [n][out]; b, db [out]. Row strides are in elements, at least the row's length.
 // x, w and dx are of `type`, y and dy of `y_type`, which is `type` or f32 (logits and their gradient); b, dw and db are
@@ -27,7 +28,7 @@
 // row, or more than 2^31 blocks.
 #pragma once
 
-#include "element.h"
+#include "softmax_cross_entropy.h"
 
 namespace ct::kernels {
 
@@ -44,6 +45,16 @@ struct LinearArgs {
   void* y;
 };
 cudaError_t linear(const LinearArgs& args, cudaStream_t stream);
+
+/// linear, and softmax_cross_entropy of its result, in one launch with the same bits: the last block computes the loss.
+/// Its bytes are the sum of theirs. cudaErrorInvalidValue also: more than kLossRows rows or kLossClasses outputs,
+/// y_type other than f32, or a loss of other logits.
+constexpr int kLossRows = 8, kLossClasses = 128;
+struct LinearLossArgs {
+  LinearArgs linear;
+  SoftmaxCrossEntropyArgs loss;  // of linear.y; with tickets
+};
+cudaError_t linear_loss(const LinearLossArgs& args, cudaStream_t stream);
 
 /// Moves out * in * e + n * out * e_y + n * dx_stride * e bytes; repeated reads come from the caches: w for every four
 /// images, dy for every block's share of a row of dx, 16 bytes or more.

@@ -9,7 +9,7 @@ using Half = __nv_bfloat16;
 
 // Products are computed in tiles of kTile rows and columns, kTile terms at a time, by four warps that have a quarter of
 // the tile each. Matrices are padded with zeros to whole tiles, so no product has a border.
-constexpr int kTile = 64;
+constexpr int kTile = 4 * kBlock;
 constexpr int kThreads = 128;
 constexpr int kRow = kTile + 8;                       // elements between rows in shared memory, see mma.h
 constexpr int kPacks = kTile * kTile / 8 / kThreads;  // of 16 bytes, of a tile, of a thread

@@ -15,7 +15,7 @@
 
 namespace ct::kernels {
 
-constexpr int kMostMatrices = 32;
+constexpr int kMostMatrices = 32;  // they travel as arguments of the launch, of which there are at most 4 KB
 
 struct OrthogonalizeMatrix {
   float* x;

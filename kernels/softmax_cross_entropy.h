@@ -14,8 +14,9 @@
 // logits, dlogits are f32 [n][classes] with a row stride of `stride` elements; pads of dlogits are written as zero; all
 // other operands are [n]. Operands may have any alignment. The launch runs in the stream, one warp per row. A row moves
 // 4 * classes bytes of logits (more than 1024 classes are read three times, twice from the cache), 4 * stride bytes of
-// dlogits and 16 of the other operands. With a gradient and more than 8 rows a second kernel reads the losses, 4 bytes
-// per row, to spread NaN. cudaErrorInvalidValue: no classes, or more classes than `stride`.
+// dlogits and 16 of the other operands. With a gradient and more than 8 rows the losses are read again, 4 bytes per
+// row, to spread NaN: by the last block if there are tickets (tickets.h) and at most 2048 rows, otherwise by a
+// second kernel. cudaErrorInvalidValue: no classes, or more classes than `stride`.
 #pragma once
 
 #include "element.h"
@@ -36,6 +37,7 @@ struct SoftmaxCrossEntropyArgs {
   int32_t* label_rank;  // number of classes above the label, all if its logit is NaN; < 5: in the top five
   float* dlogits;       // null: no gradient
   double predivide = 1;
+  unsigned* tickets = nullptr;  // null: none
 };
 
 cudaError_t softmax_cross_entropy(const SoftmaxCrossEntropyArgs& args, cudaStream_t stream);

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "chunk_square_sum.h"
+#include "last_block.h"
 #include "step_control.h"
 
 namespace ct::kernels {
@@ -88,20 +89,10 @@ __global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepContr
   decide(args);
 }
 
-/// The last block to have written its sum sees those of all: each counts itself after a fence.
 __global__ void __launch_bounds__(kSquareThreads) norm_and_control_kernel(NormAndControlArgs args) {
   wait_for_previous();
   sum_squares(args.squares, blockIdx.x);
-  auto* is_last = shared_memory<int>(kTiles);
-  if (threadIdx.x == 0) {
-    __threadfence();
-    *is_last = atomicAdd(args.ended, 1u) == gridDim.x - 1;
-    __threadfence();
-  }
-  __syncthreads();
-  if (!*is_last) return;
-  decide(args.control);
-  if (threadIdx.x == 0) *args.ended = 0;
+  if (is_last_block(args.tickets, gridDim.x)) decide(args.control);
 }
 
 }  // namespace
@@ -114,9 +105,8 @@ cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream) {
 cudaError_t norm_and_control(const NormAndControlArgs& args, cudaStream_t stream) {
   if (args.squares.count == 0) return step_control(args.control, stream);
   static_assert(kSquareShared <= kTiles);
-  const Grid grid{.blocks = static_cast<unsigned>(args.squares.count),
-                  .threads = kSquareThreads,
-                  .shared_bytes = kTiles + sizeof(int)};
+  const Grid grid{
+      .blocks = static_cast<unsigned>(args.squares.count), .threads = kSquareThreads, .shared_bytes = kTiles};
   return launch_early(norm_and_control_kernel, grid, stream, args);
 }
 

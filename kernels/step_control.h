@@ -33,7 +33,7 @@ cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream);
 struct NormAndControlArgs {
   SquareSumsArgs squares;
   StepControlArgs control;
-  unsigned* ended;  // in device memory, 0: the blocks that have written their sums; 0 again after the launch
+  unsigned* tickets;  // tickets.h; the first is used
 };
 cudaError_t norm_and_control(const NormAndControlArgs& args, cudaStream_t stream);
 

@@ -107,6 +107,7 @@ Path Store::scratch(std::string_view prefix, int64_t step) const {
   return folder_ / (std::string(prefix) + step_name(step));
 }
 
+/// Of a link in its place only the link: a checkpoint that was moved elsewhere is not deleted there.
 void Store::remove_step_folder(const Path& path) {
   const std::string temporary(kTemporaryPrefix);
   remove_known(files_, path, [&](const std::string& name) {

@@ -58,17 +58,18 @@ class Replay {
   virtual size_t nodes() const = 0;
 };
 
-/// The largest slot of a ring_copy().
+/// The largest slot of a ring: larger values are better copied by copy().
 inline constexpr size_t kMostRingBytes = 64 << 10;
-/// A copy between a value in memory of allocate() and a ring of slots in memory of allocate_host() or allocate().
+/// A copy between a value in memory of allocate() and the next slot of a ring in memory of allocate_host() or
+/// allocate().
 struct RingCopy {
   enum class To { value, ring };
   std::byte* value;
   std::byte* ring;
   size_t bytes;  // of the value, and of each slot
   size_t slots;
+  int32_t* turn;  // in memory of allocate(): the slot of the next copy, 0 at first
   To to;
-  std::byte* turn = nullptr;  // i32 in memory of allocate(): the slot that the next call takes; null: its own memory
 };
 
 /// A point in the order of a backend's work, for which the host can wait.
@@ -122,9 +123,9 @@ class Backend {
   virtual Memory pin(std::span<std::byte> memory) = 0;
   /// Copies between memory of allocate(), allocate_host() and pin(), in any direction.
   virtual void copy(void* to, const void* from, size_t bytes) = 0;
-  /// A function for a copy of at most kMostRingBytes that can be recorded. Each call copies the next slot of the ring,
-  /// from slot 0 on. Empty if copy() is better, or if no copies are needed.
-  virtual std::function<void()> ring_copy(const RingCopy&) { return {}; }
+  /// A function that makes these copies, of different rings, together, and can be recorded; empty if there are none.
+  /// Several functions may serve one ring in turn.
+  virtual std::function<void()> ring_copies(const std::vector<RingCopy>&) { return {}; }
   /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;
   /// Waits until all work is done. Throws errors that occurred since the last call.

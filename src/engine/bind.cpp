@@ -408,23 +408,16 @@ BoundProgram::PhaseProgram BoundProgram::bind(const Program& steps, const Kernel
 }
 
 void BoundProgram::add(const Transfers& transfers) {
-  const auto bound = [](const std::vector<Launch>& launches) {
-    std::vector<Bound> steps;
-    for (const Launch& launch : launches)
-      if (launch) steps.push_back({.launch = launch});
-    return steps;
+  const auto append = [](PhaseProgram& program, const Launch& launch) {
+    if (launch && !program.segments.empty()) program.segments.back().steps.push_back({.launch = launch});
   };
   for (PhaseProgram* program : {&micro_, &last_}) {
-    if (program->segments.empty()) continue;
-    auto &first = program->segments.front().steps, &last = program->segments.back().steps;
-    const auto before = bound(transfers.before_micro), after = bound(transfers.after_micro);
-    last.insert(last.end(), after.begin(), after.end());
-    first.insert(first.begin(), before.begin(), before.end());
+    if (!transfers.before_micro || program->segments.empty()) continue;
+    auto& first = program->segments.front().steps;
+    first.insert(first.begin(), Bound{.launch = transfers.before_micro});
   }
-  if (update_.segments.empty()) return;
-  auto& last = update_.segments.back().steps;
-  const auto after = bound(transfers.after_update);
-  last.insert(last.end(), after.begin(), after.end());
+  append(micro_, transfers.after_micro);
+  append(update_, transfers.after_update);
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.

@@ -52,10 +52,10 @@ class BoundProgram {
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
-  /// Launches that become a part of the programs, before any of them runs: before and after each micro-batch, and after
-  /// the update. Empty ones are left out.
+  /// Launches that become a part of the programs, before any of them runs: before each micro-batch, after each but the
+  /// step's last, and after the update. Empty ones are left out.
   struct Transfers {
-    std::vector<std::function<void()>> before_micro, after_micro, after_update;
+    std::function<void()> before_micro, after_micro = {}, after_update = {};
   };
   void add(const Transfers& transfers);
 

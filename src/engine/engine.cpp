@@ -47,11 +47,18 @@ Engine::Engine(Backend& backend, Communicator& comm, LoweredProgram program, Sch
     balances_.emplace_back(backend, bound_.tensor(balances[i]), [this, i](const std::byte* value) {
       local_balances_[i].push_back(static_cast<double>(*reinterpret_cast<const float*>(value)));
     });
-  BoundProgram::Transfers transfers{
-      .before_micro = {feed_.fetch()}, .after_micro = {losses_.append()}, .after_update = {scalars_.append()}};
-  for (const OutputLog& balance : balances_) transfers.after_micro.push_back(balance.append());
-  if (loss_scales_) transfers.after_update.push_back(loss_scales_->append());
-  bound_.add(transfers);
+  std::vector<RingCopy> of_micro = losses_.append(), of_step;
+  const auto add = [](std::vector<RingCopy>& to, const OutputLog& log) {
+    const std::vector<RingCopy> copies = log.append();
+    to.insert(to.end(), copies.begin(), copies.end());
+  };
+  for (const OutputLog& balance : balances_) add(of_micro, balance);
+  of_step = of_micro;
+  add(of_step, scalars_);
+  if (loss_scales_) add(of_step, *loss_scales_);
+  bound_.add({.before_micro = feed_.fetch(),
+              .after_micro = backend.ring_copies(of_micro),
+              .after_update = backend.ring_copies(of_step)});
   restore({.loss_scale = lowered().first_loss_scale});
 }
 
@@ -63,6 +70,12 @@ void Engine::micro_step() {
   else
     bound_.run_micro();
   feed_.sent();
+  if (!last || backend_.is_host()) keep_losses();
+}
+
+/// Of a micro-batch. On a device beside the host, those of a step's last leave with the results of the update: one
+/// launch less.
+void Engine::keep_losses() {
   losses_.keep();
   for (OutputLog& balance : balances_) balance.keep();
 }
@@ -72,6 +85,7 @@ void Engine::update() {
   micro_steps_ = 0;
   if (window_steps_ == kScheduleWindow) restore(latest());
   bound_.run_update();
+  if (!backend_.is_host()) keep_losses();
   scalars_.keep();
   if (loss_scales_) loss_scales_->keep();
   ++window_steps_;
@@ -257,7 +271,7 @@ Evaluator::Evaluator(Backend& backend, Communicator& comm, LoweredProgram progra
         take(program.ports.predicted, predicted_);
         take(program.ports.label_rank, label_rank_);
       }) {
-  bound_.add({.before_micro = {feed_.fetch()}, .after_micro = {outputs_.append()}, .after_update = {}});
+  bound_.add({.before_micro = feed_.fetch(), .after_micro = backend.ring_copies(outputs_.append())});
 }
 
 void Evaluator::run() {

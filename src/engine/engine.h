@@ -64,8 +64,8 @@ class Engine {
   /// Resumes counting from a checkpoint.
   void restore(const Outcome& outcome);
 
-  /// For each global micro-batch since the last call, in order, the sum of its images' losses: S sums per step.
-  /// Collective.
+  /// For each global micro-batch since the last call, in order, the sum of its images' losses: S sums per step, which
+  /// may be there only after the step's update. Collective.
   std::vector<double> drain_losses();
   /// For each of these micro-batches, the sum of the load balances of the model's mixtures of experts (Route). Empty if
   /// the model has none. Collective.
@@ -114,6 +114,7 @@ class Engine {
   void download(ValueId id);
   void upload(ValueId id);
   void follow_masters();
+  void keep_losses();
   StateBuffer buffer_of(const HeldState& state);
   void write(ValueId id, const void* from, size_t bytes);
 

@@ -41,16 +41,17 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
   rows_ = rows_of(bound.lowered());
   const size_t slots = slots_of(rows_), bytes = slot_bytes(rows_, bytes_);
   slots_ = backend.allocate_host(slots * bytes);
-  RingCopy fetch{block_.data, slots_.data(), bytes_, slots, RingCopy::To::value};
+  for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i) read_.push_back(backend.make_event());
+  if (bytes_ > kMostRingBytes) return;
+  on_device_ = backend.allocate(rows_ > 1 ? bytes : kTurnBytes);
+  RingCopy fetch{block_.data,        slots_.data(), bytes_, slots, reinterpret_cast<int32_t*>(on_device_.data()),
+                 RingCopy::To::value};
   if (rows_ > 1) {
-    on_device_ = backend.allocate(bytes);
     copied_ = backend.make_event();
     fetch.ring = on_device_.data() + kTurnBytes;
     fetch.slots = rows_;
-    fetch.turn = on_device_.data();
   }
-  for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i) read_.push_back(backend.make_event());
-  fetch_ = backend.ring_copy(fetch);
+  fetch_ = backend.ring_copies({fetch});
 }
 
 /// Where the host writes.
@@ -123,12 +124,19 @@ OutputLog::OutputLog(Backend& backend, const Tensor& value, Take take)
     : backend_(backend), value_(value.data), bytes_(bytes_of(value)), take_(std::move(take)) {
   if (backend.is_host()) return;
   slots_ = backend.allocate_host(kLogSlots * bytes_);
-  append_ = backend.ring_copy({value_, slots_.data(), bytes_, kLogSlots, RingCopy::To::ring});
+  if (bytes_ <= kMostRingBytes) device_turn_ = backend.allocate(sizeof(int32_t));
+}
+
+std::vector<RingCopy> OutputLog::append() const {
+  if (device_turn_.data() == nullptr) return {};
+  return {
+      {value_, slots_.data(), bytes_, kLogSlots, reinterpret_cast<int32_t*>(device_turn_.data()), RingCopy::To::ring}};
 }
 
 void OutputLog::keep() {
   if (slots_.data() == nullptr) return take_(value_);
-  if (!append_) backend_.copy(slots_.data() + (first_ + kept_) % kLogSlots * bytes_, value_, bytes_);
+  if (device_turn_.data() == nullptr)
+    backend_.copy(slots_.data() + (first_ + kept_) % kLogSlots * bytes_, value_, bytes_);
   if (++kept_ == kLogSlots) settle();
 }
 

@@ -47,9 +47,9 @@ class InputFeed {
   size_t bytes_;
   size_t rows_ = 1;                           // of a slot
   Memory slots_;                              // empty: the host writes the block itself
-  Memory on_device_;                          // like a slot with several rows; empty: a slot is one block
+  Memory on_device_;                          // the number of the next slot or row, and the rows
   std::unique_ptr<Event> copied_;             // the slot with rows
-  std::vector<std::unique_ptr<Event>> read_;  // of each micro-batch in flight, in turn
+  std::vector<std::unique_ptr<Event>> read_;  // of each slot, or each micro-batch in flight, in turn
   std::function<void()> fetch_;
   size_t turn_ = 0;
   bool sent_ = false;              // the slot with rows
@@ -64,10 +64,10 @@ class OutputLog {
   OutputLog(Backend& backend, const Tensor& value, Take take);
   /// Bytes of page-locked host memory that it uses on a GPU.
   static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
-  /// What the program must launch after the value is complete; empty: nothing.
-  const std::function<void()>& append() const { return append_; }
-  /// Keeps the value after all launches so far; call it after each launch of the program. Waits for the device if no
-  /// slot is left.
+  /// The copy that the program must make after the value is complete; none: keep() does it.
+  std::vector<RingCopy> append() const;
+  /// Keeps the value after all launches so far; call it after each launch of the program that appends it. Waits for the
+  /// device if no slot is left.
   void keep();
   void settle();
 
@@ -77,8 +77,8 @@ class OutputLog {
   size_t bytes_;
   size_t first_ = 0, kept_ = 0;  // slots that were kept and not taken
   Take take_;
-  Memory slots_;  // empty if the value is in host memory
-  std::function<void()> append_;
+  Memory slots_;        // empty if the value is in host memory
+  Memory device_turn_;  // empty if keep() copies
 };
 
 }  // namespace ct

@@ -51,10 +51,10 @@ void expect_same_by_all_launches(Backend& backend, const OpCase& original) {
   const OpCase c = with_unread_numbers_spoiled(original);
   Launches launches(backend, c);
   CaseInMemory aligned(backend, c);
-  launches.expect("launched", {Order::shuffled, 1, 0xff}, aligned, [&] { aligned.only_launch(); });
+  launches.expect("launched", {Order::shuffled, 1, 0xff, 3}, aligned, [&] { aligned.only_launch(); });
   if (!is_small(c)) return;
   CaseInMemory unaligned(backend, c, Placement::off_by_an_element);
-  launches.expect("unaligned", {Order::shuffled, 2, 0x7b}, unaligned, [&] { unaligned.only_launch(); });
+  launches.expect("unaligned", {Order::shuffled, 2, 0x7b, 2}, unaligned, [&] { unaligned.only_launch(); });
   const auto recording = backend.record([&] { aligned.only_launch(); });
   const std::vector<double> ones(aligned.workspace_bytes(), 1);
   launches.expect(
@@ -64,7 +64,8 @@ void expect_same_by_all_launches(Backend& backend, const OpCase& original) {
 
 class CudaOpCases : public testing::TestWithParam<std::string_view> {};
 
-/// In any order of threads and blocks, aligned or not, recorded or not, and whatever the scratch holds.
+/// In any order of threads and blocks, several at a time or not, aligned or not, recorded or not, and whatever the
+/// scratch holds.
 TEST_P(CudaOpCases, AgreeWithTheirReferencesToTheSameBits) {
   const auto backend = make_cuda_backend({});
   backend->enter_thread();

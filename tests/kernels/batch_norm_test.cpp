@@ -8,7 +8,9 @@
 
 #include "buffer.h"
 #include "elementwise.h"
+#include "run.h"
 #include "selftest/reference/batch_norm.h"
+#include "tickets.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -197,6 +199,71 @@ TYPED_TEST(BatchNormMask, AddsTwoGradients) {
       };
       EXPECT_EQ(gradients(a.data(), b.data()), gradients(sum.data(), nullptr)) << channels << ", " << shift;
     }
+}
+
+/// Everything that the two passes write, with tickets or without; each launch of other numbers. Of the gradients large
+/// ones cancel each other, so that db shows the order in which they are added.
+template <class T>
+std::vector<std::vector<unsigned char>> results(const BatchNormShape& shape, unsigned* tickets, uint32_t launch) {
+  const auto n = static_cast<size_t>(shape.rows * shape.channels), each = static_cast<size_t>(shape.channels);
+  std::vector<float> gradients = numbers(n, 20 + launch);
+  const float large = shape.type == Type::f16 ? 0x1p15f : 0x1p44f;
+  for (size_t i = 0; i < n / 3; ++i) gradients[i] = large, gradients[n - 1 - i] = -large;
+  Buffer<T> x(numbers(n, 10 + launch)), y(n), dy(gradients), dx(n);
+  Buffer<float> w(numbers(each, 3)), b(numbers(each, 4)), mean(each), var(each), dw(each), db(each), batch_mean(each),
+      batch_var(each), workspace(batch_norm_workspace(shape) / sizeof(float));
+  EXPECT_EQ(batch_norm({.shape = shape,
+                        .eps = kEps,
+                        .relu = true,
+                        .x = x.data(),
+                        .w = w.data(),
+                        .b = b.data(),
+                        .y = y.data(),
+                        .mean = mean.data(),
+                        .var = var.data(),
+                        .workspace = workspace.data(),
+                        .tickets = tickets},
+                       nullptr),
+            cudaSuccess);
+  for (size_t i = 0; i < workspace.size(); ++i) workspace.at(i) = kNan;
+  EXPECT_EQ(batch_norm_grad({.shape = shape,
+                             .eps = kEps,
+                             .x = x.data(),
+                             .dy = dy.data(),
+                             .w = w.data(),
+                             .b = b.data(),
+                             .mean = mean.data(),
+                             .var = var.data(),
+                             .dx = dx.data(),
+                             .dw = dw.data(),
+                             .db = db.data(),
+                             .batch_mean = batch_mean.data(),
+                             .batch_var = batch_var.data(),
+                             .workspace = workspace.data(),
+                             .tickets = tickets},
+                            nullptr),
+            cudaSuccess);
+  return {y.bytes(), mean.bytes(), var.bytes(), dx.bytes(), dw.bytes(), db.bytes(), batch_var.bytes()};
+}
+
+/// Whichever block is the last, launch after launch: of one part, of several tiles, of as many as the last block holds
+/// at once and twice, and of too many for it.
+TYPED_TEST(BatchNormMask, TheLastBlockMergesAsAKernelOfItsOwn) {
+  using T = TypeParam;
+  constexpr int64_t kShapes[][2] = {{9, 24},   {300, 5},   {300, 64},  {110, 264},
+                                    {3000, 5}, {2000, 64}, {3500, 64}, {9000, 64}};
+  for (const auto& [rows, channels] : kShapes) {
+    SCOPED_TRACE(testing::Message() << rows << " x " << channels);
+    const BatchNormShape shape{rows, channels, Named<T>::kType};
+    const auto first = results<T>(shape, nullptr, 0), second = results<T>(shape, nullptr, 1);
+    on_host::in_all_orders([&] {
+      Buffer<unsigned> tickets(kTickets);
+      for (size_t i = 0; i < tickets.size(); ++i) tickets.at(i) = 0;
+      EXPECT_TRUE(results<T>(shape, tickets.data(), 0) == first);
+      EXPECT_TRUE(results<T>(shape, tickets.data(), 1) == second);
+      for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(tickets.at(i), 0u);
+    });
+  }
 }
 
 TEST(BatchNormEdges, NanShowsInItsChannelAlone) {

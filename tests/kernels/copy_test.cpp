@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "buffer.h"
 #include "run.h"
 
@@ -63,19 +65,54 @@ TEST(RingCopy, TakesSlotAfterSlot) {
           const size_t slot = static_cast<size_t>(launch % kSlots) * n;
           if (to_ring)
             for (size_t i = 0; i < n; ++i) value.at(i) = bytes[slot + i];
-          ASSERT_EQ(ring_copy({.value = value.data(),
-                               .ring = ring.data(),
-                               .to_ring = to_ring,
-                               .bytes = static_cast<int64_t>(n),
-                               .slots = kSlots,
-                               .turn = turn.data()},
-                              nullptr),
-                    cudaSuccess);
+          const RingCopyArgs copy{.value = value.data(),
+                                  .ring = ring.data(),
+                                  .to_ring = to_ring,
+                                  .bytes = static_cast<int64_t>(n),
+                                  .slots = kSlots,
+                                  .turn = turn.data()};
+          ASSERT_EQ(ring_copies({&copy, 1}, nullptr), cudaSuccess);
           for (size_t i = 0; i < n; ++i) ASSERT_EQ(to_ring ? ring[slot + i] : value[i], bytes[slot + i]);
         }
         EXPECT_EQ(turn[0], 2);
       });
     }
+}
+
+/// Rings of several sizes by one launch, one of which another launch has served before.
+TEST(RingCopies, EachHasItsOwnTurn) {
+  constexpr size_t kSizes[] = {16, 5, 4096};
+  on_host::in_all_orders([&] {
+    std::vector<std::unique_ptr<Buffer<unsigned char>>> values, rings;
+    Buffer<int32_t> turns(3);
+    std::vector<RingCopyArgs> copies;
+    for (size_t i = 0; i < 3; ++i) {
+      values.push_back(std::make_unique<Buffer<unsigned char>>(kSizes[i]));
+      rings.push_back(std::make_unique<Buffer<unsigned char>>(2 * kSizes[i]));
+      turns.at(i) = 0;
+    }
+    for (size_t i = 0; i < 3; ++i)
+      copies.push_back({.value = values[i]->data(),
+                        .ring = rings[i]->data(),
+                        .to_ring = true,
+                        .bytes = static_cast<int64_t>(kSizes[i]),
+                        .slots = 2,
+                        .turn = turns.data() + i});
+    const auto fill = [&](unsigned char with) {
+      for (size_t i = 0; i < 3; ++i)
+        for (size_t k = 0; k < kSizes[i]; ++k) values[i]->at(k) = with;
+    };
+    fill(1);
+    ASSERT_EQ(ring_copies({copies.data() + 1, 1}, nullptr), cudaSuccess);
+    fill(2);
+    ASSERT_EQ(ring_copies(copies, nullptr), cudaSuccess);
+    for (size_t k = 0; k < 5; ++k) EXPECT_EQ(rings[1]->at(k), 1);
+    for (size_t i = 0; i < 3; ++i) {
+      const size_t slot = i == 1 ? kSizes[i] : 0;
+      for (size_t k = 0; k < kSizes[i]; ++k) EXPECT_EQ(rings[i]->at(slot + k), 2);
+      EXPECT_EQ(turns.at(i), i == 1 ? 0 : 1);
+    }
+  });
 }
 
 }  // namespace

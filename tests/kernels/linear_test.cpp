@@ -4,8 +4,11 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "buffer.h"
+#include "run.h"
+#include "tickets.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -207,6 +210,72 @@ TYPED_TEST(Linear, SumsInThePromisedOrder) {
       if (relu) expect_same(dz.values(), layer.dz());
     }
   }
+}
+
+/// Whichever block is the last, launch after launch; a loss that is not finite makes all of the gradient NaN.
+TEST(LinearLoss, HasTheBitsOfALaunchEach) {
+  struct Results {
+    Results(int64_t n, int64_t stride)
+        : y(static_cast<size_t>(n * stride)),
+          dlogits(y.size()),
+          losses(static_cast<size_t>(n)),
+          predicted(losses.size()),
+          label_rank(losses.size()) {}
+    auto bytes() {
+      return std::tuple(y.bytes(), dlogits.bytes(), losses.bytes(), predicted.bytes(), label_rank.bytes());
+    }
+    Buffer<float> y, dlogits, losses;
+    Buffer<int32_t> predicted, label_rank;
+  };
+  for (const auto [n, in, out] : {std::tuple<int64_t, int64_t, int64_t>{1, 5, 2}, {4, 84, 10}, {8, 16, 100}})
+    for (const bool broken : {false, true}) {
+      SCOPED_TRACE(testing::Message() << n << " rows, " << in << " to " << out << (broken ? ", broken" : ""));
+      const int64_t stride = out + 6;
+      const auto rows = static_cast<size_t>(n);
+      Buffer<float> x(numbers(rows * static_cast<size_t>(in), 1)), w(numbers(static_cast<size_t>(in * out), 2)),
+          b(numbers(static_cast<size_t>(out), 3));
+      Buffer<int32_t> labels(rows);
+      for (size_t i = 0; i < rows; ++i) labels.at(i) = static_cast<int32_t>(static_cast<int64_t>(i) % out);
+      if (broken) x.at(0) = kNaN;
+      Buffer<unsigned> tickets(kTickets);
+      for (size_t i = 0; i < tickets.size(); ++i) tickets.at(i) = 0;
+      const auto args = [&](Results& to) {
+        return LinearLossArgs{.linear = {.type = Type::f32,
+                                         .y_type = Type::f32,
+                                         .n = n,
+                                         .in = in,
+                                         .out = out,
+                                         .x_stride = in,
+                                         .w_stride = in,
+                                         .y_stride = stride,
+                                         .x = x.data(),
+                                         .w = w.data(),
+                                         .b = b.data(),
+                                         .y = to.y.data()},
+                              .loss = {.n = n,
+                                       .classes = out,
+                                       .stride = stride,
+                                       .logits = to.y.data(),
+                                       .labels = labels.data(),
+                                       .label_smoothing = 0.1,
+                                       .losses = to.losses.data(),
+                                       .predicted = to.predicted.data(),
+                                       .label_rank = to.label_rank.data(),
+                                       .dlogits = to.dlogits.data(),
+                                       .tickets = tickets.data()}};
+      };
+      Results apart(n, stride);
+      ASSERT_EQ(linear(args(apart).linear, nullptr), cudaSuccess);
+      ASSERT_EQ(softmax_cross_entropy(args(apart).loss, nullptr), cudaSuccess);
+      on_host::in_all_orders([&] {
+        for (int launch = 0; launch < 2; ++launch) {
+          Results together(n, stride);
+          ASSERT_EQ(linear_loss(args(together), nullptr), cudaSuccess);
+          EXPECT_TRUE(together.bytes() == apart.bytes());
+          for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(tickets.at(i), 0u);
+        }
+      });
+    }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "buffer.h"
+#include "last_block.h"
 #include "launch.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -305,6 +306,77 @@ bool half_warp_sum_is_right(bool planted) {
   return y[0] == 16 * 17 / 2;
 }
 
+// ---- what the last block adds: by the first block; counted before the block has written; in the order of arrival;
+// with a ticket that is not set back
+
+enum class Merge { right, by_the_first, counted_too_early, as_they_arrive, ticket_is_left };
+
+template <Merge kMerge>
+__device__ bool merges(unsigned* ticket, int* shared) {
+  if (kMerge == Merge::right || kMerge == Merge::counted_too_early) return is_last_block(ticket, gridDim.x);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    const unsigned before = atomicAdd(ticket, 1u);
+    *shared = before == (kMerge == Merge::by_the_first ? 0 : gridDim.x - 1);
+    if (kMerge != Merge::ticket_is_left && before == gridDim.x - 1) *ticket = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  return *shared != 0;
+}
+
+/// Parts are a block's sums of x, and their places.
+template <Merge kMerge>
+__global__ void sum_of_parts(const float* x, float* parts, unsigned* places, unsigned* ticket, float* y) {
+  float* shared = shared_memory<float>();
+  auto* answer = shared_memory<int>();
+  const bool early = kMerge == Merge::counted_too_early && merges<kMerge>(ticket, answer);
+  shared[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float sum = 0;
+    for (unsigned i = 0; i < blockDim.x; ++i) sum += shared[i];
+    parts[kMerge == Merge::as_they_arrive ? atomicAdd(places, 1u) % gridDim.x : blockIdx.x] = sum;
+  }
+  __syncthreads();
+  if (!(kMerge == Merge::counted_too_early ? early : merges<kMerge>(ticket, answer))) return;
+  if (threadIdx.x == 0) {
+    const volatile float* written = parts;
+    *y = 0;
+    for (unsigned i = 0; i < gridDim.x; ++i) *y += written[i];
+  }
+}
+
+/// Two launches, of `blocks` blocks.
+template <Merge kMerge>
+bool sum_of_parts_is_right(int blocks) {
+  Buffer<float> x(numbers(static_cast<size_t>(blocks * kThreads), 1)), parts(static_cast<size_t>(blocks)), y(1);
+  Buffer<unsigned> places(1), ticket(1);
+  places.at(0) = ticket.at(0) = 0;
+  for (int launched = 0; launched < 2; ++launched) {
+    float expected = 0;
+    for (int block = 0; block < blocks; ++block) {
+      float sum = 0;
+      for (int i = 0; i < kThreads; ++i) sum += x[block * kThreads + i];
+      expected += sum;
+      parts.at(block) = -1;
+    }
+    launch(sum_of_parts<kMerge>, {static_cast<unsigned>(blocks), kThreads, kThreads * sizeof(float)}, nullptr, x.data(),
+           parts.data(), places.data(), ticket.data(), y.data());
+    if (y[0] != expected) return false;
+    for (int i = 0; i < blocks * kThreads; ++i) x.at(i) *= 2;
+  }
+  return true;
+}
+
+template <Merge kMerge>
+bool sums_of_parts_are_right(bool planted) {
+  for (const int blocks : {3, 5, 7, 12})
+    if (!(planted ? sum_of_parts_is_right<kMerge>(blocks) : sum_of_parts_is_right<Merge::right>(blocks))) return false;
+  return true;
+}
+
 // ---- the bugs, and what catches them
 
 enum Catcher : unsigned { results = 1, error = 2, asan = 4, tsan = 8 };
@@ -354,6 +426,10 @@ const Bug kBugs[] = {
     {"off_by_one_in_global_memory_written", results, fill_is_right},
     {"unset_shared_memory_read", results, padded_sum_is_right},
     {"wrong_shuffle_mask", error, half_warp_sum_is_right},
+    {"the_first_block_merges", results, sums_of_parts_are_right<Merge::by_the_first>},
+    {"a_block_counts_before_it_has_written", results | tsan, sums_of_parts_are_right<Merge::counted_too_early>},
+    {"parts_merged_as_they_arrive", results, sums_of_parts_are_right<Merge::as_they_arrive>},
+    {"ticket_is_not_set_back", results, sums_of_parts_are_right<Merge::ticket_is_left>},
 };
 
 /// Ends the process: with 0 if nothing but a sanitizer has anything to say.

@@ -8,7 +8,9 @@
 #include <string>
 
 #include "buffer.h"
+#include "run.h"
 #include "selftest/reference/dense.h"
+#include "tickets.h"
 
 namespace ct::kernels {
 namespace {
@@ -187,6 +189,23 @@ TEST(SoftmaxCrossEntropy, ManyRows) {
     ASSERT_EQ(softmax_cross_entropy(l.args(), nullptr), cudaSuccess);
     broken ? l.expect_nan() : l.expect_result();
   }
+}
+
+/// Whichever block that is, and whichever row is broken, launch after launch.
+TEST(SoftmaxCrossEntropy, TheLastBlockLooksAtAllLosses) {
+  on_host::in_all_orders([] {
+    Buffer<unsigned> tickets(kTickets);
+    for (size_t i = 0; i < tickets.size(); ++i) tickets.at(i) = 0;
+    for (const int64_t broken : {-1, 0, 30, 59, -1}) {
+      Loss l({60, 10, 16});
+      if (broken >= 0) l.logit(broken, 1) = kNan;
+      SoftmaxCrossEntropyArgs args = l.args();
+      args.tickets = tickets.data();
+      ASSERT_EQ(softmax_cross_entropy(args, nullptr), cudaSuccess);
+      broken >= 0 ? l.expect_nan() : l.expect_result();
+      for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(tickets.at(i), 0u);
+    }
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "buffer.h"
 #include "device/cpu/step_control.h"
 #include "reference/loss_scale.h"
+#include "run.h"
 
 namespace ct::kernels {
 namespace {
@@ -100,42 +101,46 @@ TEST(LossScale, FollowsTheProgramsMachineOverRandomOverflows) {
   for (int times : seen) EXPECT_GT(times, 5);
 }
 
-// Of no chunk, one and many: the counter of blocks is as it was, and the next launch works again.
-TEST(NormAndControl, HasTheBitsOfALaunchEach) {
+/// Two steps by a launch each and by one of both: of no chunk, one and many, whichever block is the last.
+void expect_same_by_one_launch(int64_t count) {
+  SCOPED_TRACE(count);
   const auto schedule = some_schedule();
   const Operand<ScheduleRow> rows(schedule.begin(), schedule.end());
-  for (const int64_t count : {0, 1, 5, 1030}) {  // 1030: more than one tile of sums
-    SCOPED_TRACE(count);
-    constexpr int64_t kLength = 7;
-    Buffer<float> grads(numbers(static_cast<size_t>(count * kLength), 5));
-    Operand<SquareChunk> chunks;
-    for (int64_t i = 0; i < count; ++i) chunks.push_back({i * kLength, (i + 1) * kLength, count - 1 - i});
-    const size_t places = static_cast<size_t>(count) + 2;  // the last of which are sums of other ranks
-    Buffer<double> sums(places), sums2(places);
-    for (size_t i = 0; i < places; ++i) sums.at(i) = sums2.at(i) = 0.5;
-    Buffer<StepScalars> scalars(1), scalars2(1);
-    scalars.at(0) = scalars2.at(0) = StepScalars{};
-    Buffer<unsigned> ended(1);
-    ended.at(0) = 0;
-    const SquareSumsArgs squares{.grads = grads.data(), .chunks = chunks.data(), .count = count, .sums = sums.data()};
-    const StepControlArgs decide{.sums = sums.data(),
-                                 .count = static_cast<int64_t>(places),
-                                 .schedule = rows.data(),
-                                 .scalars = scalars.data(),
-                                 .clip = 0.25,
-                                 .micro_batches = 4};
-    NormAndControlArgs both{.squares = squares, .control = decide, .ended = ended.data()};
-    both.control.sums = both.squares.sums = sums2.data();
-    both.control.scalars = scalars2.data();
-    for (int step = 0; step < 2; ++step) {
-      ASSERT_EQ(square_sums(squares, nullptr), cudaSuccess);
-      ASSERT_EQ(step_control(decide, nullptr), cudaSuccess);
-      ASSERT_EQ(norm_and_control(both, nullptr), cudaSuccess);
-      EXPECT_EQ(sums2.bytes(), sums.bytes());
-      EXPECT_EQ(scalars2.bytes(), scalars.bytes());
-      EXPECT_EQ(ended.at(0), 0u);
-    }
+  constexpr int64_t kLength = 7;
+  Buffer<float> grads(numbers(static_cast<size_t>(count * kLength), 5));
+  Operand<SquareChunk> chunks;
+  for (int64_t i = 0; i < count; ++i) chunks.push_back({i * kLength, (i + 1) * kLength, count - 1 - i});
+  const size_t places = static_cast<size_t>(count) + 2;  // the last of which are sums of other ranks
+  Buffer<double> sums(places), sums2(places);
+  for (size_t i = 0; i < places; ++i) sums.at(i) = sums2.at(i) = 0.5;
+  Buffer<StepScalars> scalars(1), scalars2(1);
+  scalars.at(0) = scalars2.at(0) = StepScalars{};
+  Buffer<unsigned> tickets(1);
+  tickets.at(0) = 0;
+  const SquareSumsArgs squares{.grads = grads.data(), .chunks = chunks.data(), .count = count, .sums = sums.data()};
+  const StepControlArgs decide{.sums = sums.data(),
+                               .count = static_cast<int64_t>(places),
+                               .schedule = rows.data(),
+                               .scalars = scalars.data(),
+                               .clip = 0.25,
+                               .micro_batches = 4};
+  NormAndControlArgs both{.squares = squares, .control = decide, .tickets = tickets.data()};
+  both.control.sums = both.squares.sums = sums2.data();
+  both.control.scalars = scalars2.data();
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_EQ(square_sums(squares, nullptr), cudaSuccess);
+    ASSERT_EQ(step_control(decide, nullptr), cudaSuccess);
+    ASSERT_EQ(norm_and_control(both, nullptr), cudaSuccess);
+    EXPECT_EQ(sums2.bytes(), sums.bytes());
+    EXPECT_EQ(scalars2.bytes(), scalars.bytes());
+    EXPECT_EQ(tickets.at(0), 0u);
+    for (size_t i = 0; i < grads.size(); ++i) grads.at(i) *= 2;
   }
+}
+
+TEST(NormAndControl, HasTheBitsOfALaunchEach) {
+  for (const int64_t count : {0, 1, 5, 40}) on_host::in_all_orders([=] { expect_same_by_one_launch(count); });
+  expect_same_by_one_launch(1030);  // more than one tile of sums
 }
 
 }  // namespace

@@ -127,6 +127,15 @@ def bench_of_operations_on_a_gpu():
 
 
 @check
+def a_recorded_step_has_few_nodes():
+    """One launch less is a few microseconds of a step of 55."""
+    need_on_host()
+    result = json.loads(good("bench", "step", "--device", "cuda", "--json", *SHORT, "--config",
+                             os.path.join(CONFIGS, "tutorial.yaml"), *data(), program=ON_HOST))
+    expect(result["recorded_nodes"] <= 15, result)
+
+
+@check
 def bench_of_the_update_on_a_gpu():
     need_on_host()
     words = ["update", "--device", "cuda", "--elements", 10000]

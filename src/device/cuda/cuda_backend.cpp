@@ -1,6 +1,8 @@
 #include "device/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "device/cuda/check.h"
@@ -8,6 +10,7 @@
 #include "device/cuda/padded_convolution.h"
 #include "device/cuda/recording.h"
 #include "kernels/copy.h"
+#include "kernels/tickets.h"
 
 namespace ct::cuda {
 namespace {
@@ -133,21 +136,31 @@ void CudaBackend::copy(void* to, const void* from, size_t bytes) {
 
 /// A copy engine takes about as long to start as a kernel takes for so many bytes, and it cannot change its address
 /// between the replays of a recording.
-std::function<void()> CudaBackend::ring_copy(const RingCopy& copy) {
-  if (copy.bytes > kMostRingBytes) return {};
-  const auto own = std::make_shared<Memory>(copy.turn == nullptr ? allocate(sizeof(int32_t)) : Memory());
-  std::byte* const turn = copy.turn == nullptr ? own->data() : copy.turn;
-  const kernels::RingCopyArgs args{.value = copy.value,
-                                   .ring = copy.ring,
-                                   .to_ring = copy.to == RingCopy::To::ring,
-                                   .bytes = static_cast<int64_t>(copy.bytes),
-                                   .slots = static_cast<int32_t>(copy.slots),
-                                   .turn = reinterpret_cast<int32_t*>(turn)};
-  const auto launch = [own, args, stream = stream()] { CT_CUDA(kernels::ring_copy(args, stream)); };
+std::function<void()> CudaBackend::ring_copies(const std::vector<RingCopy>& copies) {
+  if (copies.empty()) return {};
+  std::vector<kernels::RingCopyArgs> all;
+  for (const RingCopy& copy : copies)
+    all.push_back({.value = copy.value,
+                   .ring = copy.ring,
+                   .to_ring = copy.to == RingCopy::To::ring,
+                   .bytes = static_cast<int64_t>(copy.bytes),
+                   .slots = static_cast<int32_t>(copy.slots),
+                   .turn = copy.turn});
+  const auto launch = [all, stream = stream()] {
+    for (size_t first = 0; first < all.size(); first += kernels::kMostRings)
+      CT_CUDA(kernels::ring_copies(std::span(all).subspan(first, std::min(all.size() - first, kernels::kMostRings)),
+                                   stream));
+  };
   launch();  // the device loads the kernel now: see BoundProgram's constructor
-  clear(turn, sizeof(int32_t));
+  for (const RingCopy& copy : copies) clear(copy.turn, sizeof *copy.turn);
   wait();
   return launch;
+}
+
+/// Allocated as zeros; each kernel leaves zeros.
+unsigned* CudaBackend::tickets() {
+  if (tickets_.data() == nullptr) tickets_ = allocate(kernels::kTickets * sizeof(unsigned));
+  return reinterpret_cast<unsigned*>(tickets_.data());
 }
 
 void CudaBackend::write(const Memory& to, const void* from, size_t bytes) {

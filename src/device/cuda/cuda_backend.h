@@ -30,7 +30,7 @@ class CudaBackend final : public Backend {
   Memory allocate_host(size_t bytes) override;
   Memory pin(std::span<std::byte> memory) override;
   void copy(void* to, const void* from, size_t bytes) override;
-  std::function<void()> ring_copy(const RingCopy& copy) override;
+  std::function<void()> ring_copies(const std::vector<RingCopy>& copies) override;
   void clear(void* at, size_t bytes) override;
   void wait() override;
   std::unique_ptr<Event> make_event() override;
@@ -41,6 +41,9 @@ class CudaBackend final : public Backend {
 
   const Device& device() const { return device_; }
   cudaStream_t stream() const { return stream_; }
+  /// For kernels whose last block does more (kernels/tickets.h): all of them share these, as one runs after the
+  /// other in stream().
+  unsigned* tickets();
   /// The GPU's copy of a table that kernels read.
   template <class T>
   Memory upload(const std::vector<T>& table) {
@@ -66,6 +69,7 @@ class CudaBackend final : public Backend {
   CudaOptions options_;
   Device device_;
   Stream stream_;
+  Memory tickets_;
   std::unique_ptr<Convolutions> convolutions_;
   std::unique_ptr<Matmuls> matmuls_;
   std::unique_ptr<Offload> offload_;

@@ -49,13 +49,11 @@ std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in) {
-  const auto ended = std::make_shared<Memory>(in.backend.allocate(sizeof(unsigned)));
   return make_plain_kernel(in.label(), [=, table = table_of(squares, in), args = args_of(control, in),
-                                        stream = in.stream()](const Operands& at) {
-    const k::NormAndControlArgs both{.squares = args_of(squares, *table, at),
-                                     .control = at.put(control, args),
-                                     .ended = reinterpret_cast<unsigned*>(ended->data())};
-    return [both, table, ended, stream] { CT_CUDA(k::norm_and_control(both, stream)); };
+                                        tickets = in.backend.tickets(), stream = in.stream()](const Operands& at) {
+    const k::NormAndControlArgs both{
+        .squares = args_of(squares, *table, at), .control = at.put(control, args), .tickets = tickets};
+    return [both, table, stream] { CT_CUDA(k::norm_and_control(both, stream)); };
   });
 }
 

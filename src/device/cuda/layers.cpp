@@ -246,7 +246,8 @@ k::BatchNormShape norm_shape(const Context& in, ValueId x) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
-  const k::BatchNormArgs args{.shape = norm_shape(in, op.x), .eps = op.eps, .relu = op.relu};
+  const k::BatchNormArgs args{
+      .shape = norm_shape(in, op.x), .eps = op.eps, .relu = op.relu, .tickets = in.backend.tickets()};
   const size_t bytes = k::batch_norm_workspace(args.shape);
   return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     const bool train = op.mean != kNone;
@@ -260,12 +261,13 @@ std::unique_ptr<Kernel> prepare(const BatchNorm& op, const Context& in) {
 
 std::unique_ptr<Kernel> prepare(const BatchNormGrad& op, const Context& in) {
   const k::BatchNormShape s = norm_shape(in, op.dx);
-  return one_launch(in, k::batch_norm_grad, op, {.shape = s, .eps = op.eps}, k::batch_norm_workspace(s));
+  return one_launch(in, k::batch_norm_grad, op, {.shape = s, .eps = op.eps, .tickets = in.backend.tickets()},
+                    k::batch_norm_workspace(s));
 }
 
 std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, const Context& in) {
   if (op.y == kNone || op.dresidual == kNone || op.dw == kNone) return nullptr;
-  const k::BatchNormGradArgs args{.shape = norm_shape(in, op.dx), .eps = op.eps};
+  const k::BatchNormGradArgs args{.shape = norm_shape(in, op.dx), .eps = op.eps, .tickets = in.backend.tickets()};
   const size_t bytes = k::batch_norm_workspace(args.shape);
   return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     k::BatchNormGradArgs a = at.put(op, args);
@@ -413,6 +415,18 @@ std::unique_ptr<Kernel> by_library(
 
 }  // namespace
 
+static k::LinearArgs linear_args(const LinearShape& s) {
+  return {.type = type_of(s.dtype),
+          .y_type = type_of(s.y_dtype),
+          .n = s.rows,
+          .in = s.in,
+          .out = s.out,
+          .x_stride = round_up(s.in, kRowPad),
+          .w_stride = round_up(s.in, kRowPad),
+          .y_stride = round_up(s.out, kRowPad),
+          .relu = s.relu};
+}
+
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
   const ValueId sums = op.before == kNone ? op.y : op.before;
@@ -429,15 +443,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
           return LinearOperands{.x = at.at(op.x), .w = at.at(op.w), .y = at.at(sums), .b = at.f32(op.b)};
         },
         activate);
-  const k::LinearArgs args{.type = type_of(s.dtype),
-                           .y_type = type_of(s.y_dtype),
-                           .n = s.rows,
-                           .in = s.in,
-                           .out = s.out,
-                           .x_stride = round_up(s.in, kRowPad),
-                           .w_stride = round_up(s.in, kRowPad),
-                           .y_stride = round_up(s.out, kRowPad),
-                           .relu = s.relu};
+  const k::LinearArgs args = linear_args(s);
   return make_plain_kernel(in.label(), [=, stream = in.stream()](const Operands& at) {
     k::LinearArgs a = at.put(op, args);
     a.y = at.at(sums);
@@ -503,14 +509,29 @@ std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
   return one_launch(in, k::add, op, {.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()});
 }
 
-std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
+static k::SoftmaxCrossEntropyArgs loss_args(const SoftmaxCrossEntropy& op, const Context& in) {
   const Shape& s = in.shape(op.logits);
-  return one_launch(in, k::softmax_cross_entropy, op,
-                    {.n = s[0],
-                     .classes = s[1],
-                     .stride = round_up(s[1], kRowPad),
-                     .label_smoothing = op.label_smoothing,
-                     .predivide = op.predivide});
+  return {.n = s[0],
+          .classes = s[1],
+          .stride = round_up(s[1], kRowPad),
+          .label_smoothing = op.label_smoothing,
+          .predivide = op.predivide,
+          .tickets = in.backend.tickets()};
+}
+
+std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
+  return one_launch(in, k::softmax_cross_entropy, op, loss_args(op, in));
+}
+
+std::unique_ptr<Kernel> prepare_both(const Linear& linear, const SoftmaxCrossEntropy& loss, const Context& in) {
+  const LinearShape s = linear_shape(in, linear.x, linear.y, linear.activation == Activation::relu, linear.b != kNone);
+  const bool few = s.rows <= k::kLossRows && s.out <= k::kLossClasses;
+  if (!own(s) || !few || !is_fused(linear.activation) || s.y_dtype != DType::f32) return nullptr;
+  return make_plain_kernel(
+      in.label(), [=, layer = linear_args(s), of_rows = loss_args(loss, in), stream = in.stream()](const Operands& at) {
+        const k::LinearLossArgs a{.linear = at.put(linear, layer), .loss = at.put(loss, of_rows)};
+        return [=] { CT_CUDA(k::linear_loss(a, stream)); };
+      });
 }
 
 std::unique_ptr<Kernel> prepare(const Cast& op, const Context& in) {

@@ -1,7 +1,8 @@
 // Operations that one kernel computes. Small kernels take about the same time whatever they do, so one of twice the
-// size saves the other's time: the two gradients of a small layer, of which neither needs the other, and the gradient's
-// norm with the decisions that follow from it. Of large ones two thirds of the memory traffic of a sum are saved, where
-// two gradients meet behind a residual block. Matrices of Muon take turns on few units each; together they fill them.
+// size saves the other's time: the two gradients of a small layer, of which neither needs the other, the last layer of
+// a few images with their loss, and the gradient's norm with the decisions that follow from it. Of large ones two
+// thirds of the memory traffic of a sum are saved, where two gradients meet behind a residual block. Matrices of Muon
+// take turns on few units each; together they fill them.
 #include <algorithm>
 
 #include "device/cuda/layers.h"
@@ -53,6 +54,8 @@ MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std
     if (relu && is_relu_before(*relu, *w, *x)) return merged("linear_relu_grad", 3, *w, *x, relu->dx);
     return merged("linear_grad", 2, *w, *x, kNone);
   }
+  if (const auto [linear, loss] = first_two<Linear, SoftmaxCrossEntropy>(ops); linear && loss->logits == linear->y)
+    return merged("linear_loss", 2, *linear, *loss);
   if (const auto [sum, norm] = first_two<Add, BatchNormGrad>(ops); sum && sum->y == norm->dy)
     return merged("batch_norm_grad", 2, *sum, *norm);
   if (const auto [squares, control] = first_two<SquareSums, StepControl>(ops);

@@ -1,6 +1,7 @@
 #include "batch_norm.h"
 
 #include "bench.h"
+#include "tickets.h"
 
 namespace ct::kernels {
 
@@ -55,6 +56,32 @@ void Bench::batch_norms() {
               (residual ? 7 : 5) * tensor + 2 * workspace, kShare,
               [=](cudaStream_t s) { return batch_norm_grad(grad, s); });
       }
+    }
+}
+
+/// ResNet-18's for CIFAR-10, of batches whose parts the last block merges, and by a kernel of its own.
+void Bench::small_batch_norms() {
+  for (const int64_t batch : {4, 8})
+    for (const int64_t channels : {64, 128, 256, 512}) {
+      const int64_t rows = batch * 1024 * 64 * 64 / (channels * channels);
+      const BatchNormShape shape{rows, channels, Type::bf16};
+      const auto workspace = static_cast<int64_t>(batch_norm_workspace(shape));
+      const BatchNormArgs by_kernel{.shape = shape,
+                                    .eps = 1e-5,
+                                    .relu = true,
+                                    .x = arena_.take(Type::bf16, rows * channels),
+                                    .w = arena_.take<float>(channels),
+                                    .b = arena_.take<float>(channels),
+                                    .y = arena_.take(Type::bf16, rows * channels),
+                                    .mean = arena_.zeros<float>(channels),
+                                    .var = arena_.zeros<float>(channels),
+                                    .workspace = arena_.take<double>(workspace / 8 + 1)};
+      BatchNormArgs by_last_block = by_kernel;
+      by_last_block.tickets = arena_.zeros<unsigned>(kTickets);
+      small("batch_norm, merged by a kernel", "bf16", shape_of(rows, channels),
+            [=](cudaStream_t s) { return batch_norm(by_kernel, s); });
+      small("batch_norm, merged by the last block", "bf16", shape_of(rows, channels),
+            [=](cudaStream_t s) { return batch_norm(by_last_block, s); });
     }
 }
 

@@ -89,6 +89,7 @@ void Bench::run() {
   biases();
   pools();
   batch_norms();
+  small_batch_norms();
   layer_norms();
   augments();
   tokens_of_images();

@@ -124,6 +124,7 @@ class Bench {
   void biases();
   void pools();
   void batch_norms();
+  void small_batch_norms();
   void layer_norms();
   void augments();
   void tokens_of_images();

@@ -110,7 +110,7 @@ void Bench::at_the_tutorials_sizes() {
   double* const overflow = arena_.of(std::vector<double>(24, 1e308));
   still.sums = overflow;
   small("step_control", "f64", "24 chunks", [=](cudaStream_t s) { return step_control(still, s); });
-  NormAndControlArgs both{.squares = squares, .control = still, .ended = arena_.zeros<unsigned>(1)};
+  NormAndControlArgs both{.squares = squares, .control = still, .tickets = arena_.zeros<unsigned>(1)};
   both.squares.sums = overflow;  // of which some stay as they are
   small("norm_and_control", "f32", shape_of(62006), [=](cudaStream_t s) { return norm_and_control(both, s); });
   const AugmentArgs images = of_images(4, 1024, Type::f32, /*stride=*/0, /*planar=*/true, /*draws=*/false);

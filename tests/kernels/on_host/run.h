@@ -1,5 +1,6 @@
-// Runs a kernel on the host. Blocks run one after the other, the threads of a block as fibers, each as far as it gets
-// before the next one has its turn; in which order, and what fills shared memory at first, is chosen by Options. Found,
+// Runs a kernel on the host. Blocks run one after the other, or several at a time, of which one that is chosen at
+// random, mostly the newest, goes on to its next barrier. The threads of a block run as fibers, each as far as it gets
+// before the next one has its turn. In which order, and what fills shared memory at first, is chosen by Options. Found,
 // and thrown as on_host::Error when the launch ends:
 // - a barrier that not all threads of a block reach, or that they reach at different places;
 // - a warp operation whose mask lacks the caller, or names lanes that do not take part in it, or that reads from a lane
@@ -35,6 +36,7 @@ struct Options {
   enum class Order { forward, backward, shuffled } order = Order::forward;  // of threads, and of blocks
   uint64_t seed = 0;                                                        // of shuffled
   unsigned char poison = 0xff;                                              // every byte of shared memory: 0xff is NaN
+  unsigned at_a_time = 1;                                                   // blocks
 };
 /// Of the launches that follow.
 Options& options();
