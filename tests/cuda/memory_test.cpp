@@ -99,7 +99,7 @@ Compared compare(const Config& config, int ranks) {
 }
 
 constexpr int64_t kAlignment = 256;  // of a few buffers that peers read
-constexpr int64_t kTables = 200;     // of the augmentation, a rank: not worth an account
+constexpr int64_t kTables = 1300;    // of the augmentation and tickets, a rank: not worth an account
 
 TEST_F(GpuMemory, OfOneRankIsWhatItAllocates) {
   for (const char* more : {"", "bf16: {enabled: true}\n", "fp16: {enabled: true}\n",
