@@ -367,6 +367,8 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
   };
   FileSystem system;  // what is asked here is no part of the writing
+  // Asked again where it fails: the ESTALE of a network file system passes.
+  const auto in_place = [&](int fd) { return is_at(system, fd, temporary) || is_at(system, fd, temporary); };
   const int left = ::open(temporary.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const int error = left < 0 ? errno : 0;
   const bool gone = error == ENOENT;
@@ -377,11 +379,11 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
     if (*fd >= 0) ::close(*fd);
   });
   if (left >= 0) lock(left);
-  if (left >= 0 && !is_at(system, left, temporary)) busy();  // it was renamed meanwhile
+  if (left >= 0 && !in_place(left)) busy();  // it was renamed meanwhile
   if (!gone) remove_file(files, temporary);
   File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   lock(file.fd());
-  if (!is_at(system, file.fd(), temporary)) busy();
+  if (!in_place(file.fd())) busy();
   return file;
 }
 
