@@ -52,16 +52,11 @@ std::vector<std::vector<float>> orthogonalized(std::span<const Sizes> sizes, std
   return results;
 }
 
-std::vector<std::vector<float>> problems() {
-  std::vector<std::vector<float>> given;
-  for (const Sizes& s : kSizes) given.push_back(matrix(s, static_cast<unsigned>(given.size())));
-  return given;
-}
-
 /// An even and an odd number of steps end in different halves of the workspace.
 TEST(Orthogonalize, IsTheIterationOfF64ButForRoundingAndLeavesPads) {
-  const auto given = problems();
-  for (const int steps : {1, 4, 5}) {
+  std::vector<std::vector<float>> given;
+  for (const Sizes& s : kSizes) given.push_back(matrix(s, static_cast<unsigned>(given.size())));
+  for (const int steps : {1, 4}) {
     const auto results = orthogonalized(kSizes, given, steps);
     const optim::Muon muon{.ns_steps = steps};
     for (size_t i = 0; i < given.size(); ++i) {
@@ -87,17 +82,33 @@ TEST(Orthogonalize, IsTheIterationOfF64ButForRoundingAndLeavesPads) {
 }
 
 TEST(Orthogonalize, AMatrixHasTheSameBitsInAnyGroupAndOrderOfBlocks) {
-  const auto given = problems();
-  const auto together = orthogonalized(kSizes, given, 5);
+  constexpr Sizes kSome[] = {{5, 75, 75}, {33, 7, 16}, {140, 60, 64}};
+  std::vector<std::vector<float>> given;
+  for (const Sizes& s : kSome) given.push_back(matrix(s, static_cast<unsigned>(given.size())));
+  const auto together = orthogonalized(kSome, given, 2);
   for (size_t i = 0; i < given.size(); ++i)
-    EXPECT_EQ(orthogonalized(std::span(kSizes).subspan(i, 1), std::span(given).subspan(i, 1), 5)[0], together[i]) << i;
-  on_host::in_all_orders([&] { EXPECT_EQ(orthogonalized(kSizes, given, 5), together); });
+    EXPECT_EQ(orthogonalized(std::span(kSome).subspan(i, 1), std::span(given).subspan(i, 1), 2)[0], together[i]) << i;
+  on_host::in_all_orders([&] { EXPECT_EQ(orthogonalized(kSome, given, 2), together); });
 }
 
 TEST(Orthogonalize, AMatrixOfZerosStaysSo) {
   const Sizes size{70, 66, 66};
   const std::vector<float> zeros(static_cast<size_t>(size.rows * size.stride));
   EXPECT_EQ(orthogonalized(std::span(&size, 1), std::span(&zeros, 1), 5)[0], zeros);
+}
+
+TEST(Orthogonalize, RefusesSizesAndCountsThatAreNone) {
+  Buffer<float> x(6);
+  const OrthogonalizeMatrix good{x.data(), 2, 3, 3, 1};
+  const auto call = [](std::vector<OrthogonalizeMatrix> matrices, int steps) {
+    return orthogonalize({.matrices = matrices.data(), .count = static_cast<int>(matrices.size()), .steps = steps},
+                         nullptr);
+  };
+  for (const auto& [rows, columns, stride] : {Sizes{0, 3, 3}, {2, 0, 3}, {2, 3, 2}})
+    EXPECT_EQ(call({{x.data(), rows, columns, stride, 1}}, 5), cudaErrorInvalidValue);
+  EXPECT_EQ(call({}, 5), cudaErrorInvalidValue);
+  EXPECT_EQ(call(std::vector(kMostMatrices + 1, good), 5), cudaErrorInvalidValue);
+  EXPECT_EQ(call({good}, 0), cudaErrorInvalidValue);
 }
 
 }  // namespace
