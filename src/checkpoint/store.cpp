@@ -152,7 +152,7 @@ void Store::commit(int64_t step, std::vector<Part> parts, const Json& state,
 
   write_file_atomic(files_, being / kManifestFile, manifest_text({step, identity_, std::move(parts), not_finite}));
 
-  const bool replaces = is_there(final);
+  const bool replaces = kind_of_entry(final) != PathKind::nothing;
   if (replaces) {
     remove_step_folder(old);
     rename_file(files_, final, old);

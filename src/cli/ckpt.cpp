@@ -82,6 +82,9 @@ uint64_t bytes_in(const Path& folder) {
   return total;
 }
 
+/// A link that leads nowhere is not.
+bool is_gone(const Path& path) { return kind_of_entry(path) == PathKind::nothing; }
+
 int ls(const Words& words) {
   CLI::App app("Lists the checkpoints of a run; each is verified.", "cifar-train ckpt ls");
   std::string run;
@@ -108,7 +111,7 @@ int ls(const Words& words) {
     } catch (const Error& e) {
       problems.emplace_back(e.what());
     }
-    if (!is_there(folder)) continue;  // a run that is still going has removed it meanwhile
+    if (is_gone(folder)) continue;  // a run that is still going has removed it meanwhile
     for (const std::string& line : problems) warn(line);
     if (!not_finite.empty()) warn(str(folder.native(), ": ", not_finite_text(not_finite)));
     const char* state = !problems.empty() ? "damaged" : not_finite.empty() ? "good" : "not finite";
@@ -327,7 +330,9 @@ void report(const Path& path, const std::vector<std::string>& wrong, std::vector
   problems.insert(problems.end(), wrong.begin(), wrong.end());
 }
 
-void verify_file(const Path& path, std::vector<std::string>& problems) {
+enum class Missing { is_a_problem, was_removed };  // was_removed: by a run that is still going
+
+void verify_file(const Path& path, std::vector<std::string>& problems, Missing missing = Missing::is_a_problem) {
   std::vector<std::string> wrong, not_finite;
   bool checksums = true;
   try {
@@ -339,16 +344,20 @@ void verify_file(const Path& path, std::vector<std::string>& problems) {
     if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
   }
+  if (!wrong.empty() && missing == Missing::was_removed && is_gone(path)) return;
   report(path, wrong, problems, not_finite, checksums ? "" : " (it has no checksums: only its layout was checked)");
 }
 
-enum class Missing { is_a_problem, was_removed };  // was_removed: by a run that is still going
-
 void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems,
                  Missing missing = Missing::is_a_problem) {
-  const auto wrong = store.verify(step);
-  if (!wrong.empty() && missing == Missing::was_removed && !is_there(path)) return;
-  report(path, wrong, problems, wrong.empty() ? store.manifest(step).not_finite : std::vector<std::string>());
+  std::vector<std::string> wrong = store.verify(step), not_finite;
+  try {
+    if (wrong.empty()) not_finite = store.manifest(step).not_finite;
+  } catch (const Error& error) {
+    wrong = {error.what()};
+  }
+  if (!wrong.empty() && missing == Missing::was_removed && is_gone(path)) return;
+  report(path, wrong, problems, not_finite);
 }
 
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
@@ -374,7 +383,8 @@ void verify_run(const Path& path, std::vector<std::string>& problems) {
   for (const int64_t step : store.list()) verify_step(store, step, store.path_of(step), problems, Missing::was_removed);
   for (const Path& folder : {path, path / kCheckpointFolder})
     for (const std::string& name : list_folder(folder))
-      if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix)) verify_file(folder / name, problems);
+      if (name.ends_with(".bin") && !name.starts_with(kTemporaryPrefix))
+        verify_file(folder / name, problems, Missing::was_removed);
 }
 
 int verify_checkpoint(const Words& words) {

@@ -235,6 +235,15 @@ TEST_F(StoreTest, LinksInThePlaceOfFoldersAreRemovedNotFollowed) {
   EXPECT_TRUE(there.verify(5).empty() && there.verify(6).empty());
 }
 
+TEST_F(StoreTest, ALinkThatLeadsNowhereIsReplaced) {
+  make_folders(files_, path_);
+  std::filesystem::create_directory_symlink("nowhere", path_ / "step-00000005");
+  EXPECT_FALSE(store_.verify(5).empty());
+  save(store_, 5, 5);
+  EXPECT_TRUE(holds(store_.load(5), 5));
+  EXPECT_EQ(list_folder(path_), std::vector<std::string>{"step-00000005"});
+}
+
 TEST_F(StoreTest, AStateThatNoRunHasIsPassedOver) {
   for (const int64_t step : {5, 6}) save(store_, step, static_cast<uint32_t>(step));
   const Store strict(files_, path_, {}, [](const Checkpoint& checkpoint) {

@@ -538,13 +538,16 @@ def states_made_on_purpose():
 
 @check
 def ckpt_verify_finds_states_that_no_run_has():
-    for key, value in (("running_images", -4), ("ranks", 7), ("step", 1), ("config", "model: {name: no such}")):
+    for key, value in (("running_images", -4), ("samples", 1 << 53), ("ranks", 7), ("step", 1), ("config", "model: {name: no such}")):
         folder = Folder()
         folder.state[key] = value
         at = path("verified", "step-00000002")
         shutil.rmtree(at, ignore_errors=True)
         folder.write(at)
         fails(CHECKPOINT, run("ckpt", "verify", at), "state.json")
+    os.makedirs(path("run-with-link", "ckpt"))
+    os.symlink("nowhere", path("run-with-link", "ckpt", "step-00000002"))
+    fails(CHECKPOINT, run("ckpt", "verify", path("run-with-link")), "step-00000002")
 
 
 @check

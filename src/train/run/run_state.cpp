@@ -114,6 +114,7 @@ Provenance provenance_from(const Json& state, const Path& file) {
 }
 
 RunState run_state_from(const Json& json, const Path& file) {
+  constexpr int64_t kMostCount = int64_t{1} << 52;  // so that what a run adds is still read exactly
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
@@ -127,7 +128,8 @@ RunState run_state_from(const Json& json, const Path& file) {
   for (const int64_t count : {state.step, state.epoch, state.batch, state.samples, done.applied, done.skipped,
                               done.bad_streak, state.running_images, state.epoch_images, state.replaced,
                               state.optimizer_begun, state.best_step + 1, state.patience_used + 1})
-    if (count < 0) fail_damaged(file, "has a count below zero");
+    if (count < 0 || count > kMostCount)
+      fail_damaged(file, count < 0 ? "has a count below zero" : str("has the count ", count));
   for (const int64_t part :
        {state.epoch, state.batch, done.applied, done.skipped, done.bad_streak, state.best_step, state.optimizer_begun})
     if (part > state.step) fail_damaged(file, str("counts ", part, " within ", state.step, " steps"));

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/samples.h"
@@ -48,6 +49,19 @@ TEST(ResetRun, RefusesWhatIsNoRun) {
   spill(folder / "config.yaml", "of another program");
   EXPECT_NE(error_of(ExitCode::usage, [&] { reset_run(files, folder.path()); }), "");
   EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"config.yaml"});
+}
+
+/// Otherwise the new run would continue from what a link leads to.
+TEST(ResetRun, LinksInThePlaceOfCheckpointsAreRemoved) {
+  TemporaryFolder folder, other;
+  FileSystem files;
+  spill(other / "weights.safetensors", "precious");
+  make_folders(files, folder / "ckpt");
+  spill(folder / "metrics.jsonl", "x");
+  std::filesystem::create_directory_symlink(other.path(), folder / "ckpt" / "step-00000001");
+  reset_run(files, folder.path());
+  EXPECT_EQ(kind_of_entry(folder / "ckpt" / "step-00000001"), PathKind::nothing);
+  EXPECT_EQ(read_file(other / "weights.safetensors"), "precious");
 }
 
 TEST(ResetRun, LinksAreNotFollowed) {
