@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -82,6 +84,24 @@ uint64_t bytes_in(const Path& folder) {
   return total;
 }
 
+/// Weights and moments, whatever files they are cut into.
+std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
+  std::vector<LogicalTensor> tensors = logical_tensors(std::span(&checkpoint.weights, 1));
+  const auto moments = checkpoint.moments();
+  tensors.insert(tensors.end(), moments.begin(), moments.end());
+  return tensors;
+}
+
+/// The names of tensors that are not finite; those that the manifest does not name are added to `wrong`.
+std::vector<std::string> not_finite_in(const Checkpoint& checkpoint, std::vector<std::string>& wrong) {
+  const std::vector<std::string> names = not_finite(all_tensors(checkpoint)), &known = checkpoint.manifest.not_finite;
+  for (const std::string& name : names)
+    if (std::ranges::find(known, name) == known.end())
+      wrong.push_back(str(in_quotes(checkpoint.state_path().parent_path().native()), ": tensor ", in_quotes(name),
+                          " is not finite, against its manifest", kTakeAnother));
+  return names;
+}
+
 /// A link that leads nowhere is not.
 bool is_gone(const Path& path) { return kind_of_entry(path) == PathKind::nothing; }
 
@@ -106,7 +126,7 @@ int ls(const Words& words) {
       if (problems.empty()) {
         const Checkpoint checkpoint = store.load(step);
         ranks = std::to_string(provenance_from(checkpoint.state, checkpoint.state_path()).ranks);
-        not_finite = checkpoint.manifest.not_finite;
+        not_finite = not_finite_in(checkpoint, problems);
       }
     } catch (const Error& e) {
       problems.emplace_back(e.what());
@@ -161,14 +181,6 @@ void print_weights_hash(const SafetensorsFile& weights) {
 
 void print_not_finite(const std::vector<std::string>& names) {
   if (!names.empty()) std::printf("%s\n", printable(not_finite_text(names)).c_str());
-}
-
-/// Weights and moments, whatever files they are cut into.
-std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
-  std::vector<LogicalTensor> tensors = logical_tensors(std::span(&checkpoint.weights, 1));
-  const auto moments = checkpoint.moments();
-  tensors.insert(tensors.end(), moments.begin(), moments.end());
-  return tensors;
 }
 
 /// Over what equal runs have in common: tensors and where the run stands, not ranks, stage, device or configuration.
@@ -242,7 +254,7 @@ class Opened {
   const Path& path() const { return path_; }
   const std::vector<TensorView>& views() const { return views_; }
   std::vector<std::string> not_finite() const {
-    return checkpoint_ ? checkpoint_->manifest.not_finite : ct::not_finite(logical_tensors(std::span(&*file_, 1)));
+    return ct::not_finite(checkpoint_ ? all_tensors(*checkpoint_) : logical_tensors(std::span(&*file_, 1)));
   }
   void require_unchanged() const { file_ ? file_->require_unchanged() : checkpoint_->require_unchanged(); }
   std::optional<Json> state() const {
@@ -348,16 +360,24 @@ void verify_file(const Path& path, std::vector<std::string>& problems, Missing m
   report(path, wrong, problems, not_finite, checksums ? "" : " (it has no checksums: only its layout was checked)");
 }
 
-void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems,
-                 Missing missing = Missing::is_a_problem) {
-  std::vector<std::string> wrong = store.verify(step), not_finite;
+/// `open` throws what is wrong with a checkpoint that is not open.
+void verify_opened(const std::function<Checkpoint()>& open, const Path& path, std::vector<std::string> wrong,
+                   std::vector<std::string>& problems, Missing missing) {
+  std::vector<std::string> not_finite;
   try {
-    if (wrong.empty()) not_finite = store.manifest(step).not_finite;
+    if (wrong.empty()) not_finite = not_finite_in(open(), wrong);
   } catch (const Error& error) {
+    if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};
   }
   if (!wrong.empty() && missing == Missing::was_removed && is_gone(path)) return;
   report(path, wrong, problems, not_finite);
+}
+
+void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems,
+                 Missing missing = Missing::is_a_problem) {
+  verify_opened([&] { return load_checkpoint(path, {}, SafetensorsFile::Check::header); }, path, store.verify(step),
+                problems, missing);
 }
 
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
@@ -365,16 +385,12 @@ void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
     FileSystem files;
     return verify_step(Store(files, path.parent_path(), {}, require_state), *step, path, problems);
   }
-  std::vector<std::string> wrong, not_finite;
-  try {  // a copy under another name
-    const Checkpoint checkpoint = load_checkpoint(path, {});
+  const auto open = [&] {  // a copy under another name
+    Checkpoint checkpoint = load_checkpoint(path, {});
     require_state(checkpoint);
-    not_finite = checkpoint.manifest.not_finite;
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::memory) throw;
-    wrong = {error.what()};
-  }
-  report(path, wrong, problems, not_finite);
+    return checkpoint;
+  };
+  verify_opened(open, path, {}, problems, Missing::is_a_problem);
 }
 
 void verify_run(const Path& path, std::vector<std::string>& problems) {

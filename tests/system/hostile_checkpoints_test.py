@@ -537,7 +537,7 @@ def states_made_on_purpose():
 
 
 @check
-def ckpt_verify_finds_states_that_no_run_has():
+def ckpt_verify_finds_what_a_resume_refuses():
     for key, value in (("running_images", -4), ("samples", 1 << 53), ("ranks", 7), ("step", 1), ("config", "model: {name: no such}")):
         folder = Folder()
         folder.state[key] = value
@@ -545,6 +545,13 @@ def ckpt_verify_finds_states_that_no_run_has():
         shutil.rmtree(at, ignore_errors=True)
         folder.write(at)
         fails(CHECKPOINT, run("ckpt", "verify", at), "state.json")
+    def with_nan(weights):
+        begin = weights.header[weights.names()[0]]["data_offsets"][0]
+        weights.body = weights.body[:begin] + struct.pack("<f", float("nan")) + weights.body[begin + 4:]
+    folder, at = Folder(), path("not-finite", "step-00000002")
+    folder.files["weights.safetensors"] = changed(folder.files["weights.safetensors"], with_nan)
+    folder.write(at)
+    fails(CHECKPOINT, run("ckpt", "verify", at), "not finite, against its manifest")
     os.makedirs(path("run-with-link", "ckpt"))
     os.symlink("nowhere", path("run-with-link", "ckpt", "step-00000002"))
     fails(CHECKPOINT, run("ckpt", "verify", path("run-with-link")), "step-00000002")
