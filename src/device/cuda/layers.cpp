@@ -413,9 +413,7 @@ std::unique_ptr<Kernel> by_library(
   });
 }
 
-}  // namespace
-
-static k::LinearArgs linear_args(const LinearShape& s) {
+k::LinearArgs linear_args(const LinearShape& s) {
   return {.type = type_of(s.dtype),
           .y_type = type_of(s.y_dtype),
           .n = s.rows,
@@ -426,6 +424,8 @@ static k::LinearArgs linear_args(const LinearShape& s) {
           .y_stride = round_up(s.out, kRowPad),
           .relu = s.relu};
 }
+
+}  // namespace
 
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
@@ -509,7 +509,8 @@ std::unique_ptr<Kernel> prepare(const Add& op, const Context& in) {
   return one_launch(in, k::add, op, {.type = type_of(in.dtype(op.y)), .n = in.shape(op.y).stored()});
 }
 
-static k::SoftmaxCrossEntropyArgs loss_args(const SoftmaxCrossEntropy& op, const Context& in) {
+namespace {
+k::SoftmaxCrossEntropyArgs loss_args(const SoftmaxCrossEntropy& op, const Context& in) {
   const Shape& s = in.shape(op.logits);
   return {.n = s[0],
           .classes = s[1],
@@ -518,6 +519,7 @@ static k::SoftmaxCrossEntropyArgs loss_args(const SoftmaxCrossEntropy& op, const
           .predivide = op.predivide,
           .tickets = in.backend.tickets()};
 }
+}  // namespace
 
 std::unique_ptr<Kernel> prepare(const SoftmaxCrossEntropy& op, const Context& in) {
   return one_launch(in, k::softmax_cross_entropy, op, loss_args(op, in));

@@ -215,7 +215,8 @@ void reset_run(FileSystem& files, const Path& out) {
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
          " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
   for (const std::string& name : checkpoints) {
-    if (!ours(name) || (!is_real_folder(ckpt / name) && kind_of_entry(ckpt / name) != PathKind::link)) continue;
+    const PathKind kind = kind_of_entry(ckpt / name);
+    if (!ours(name) || (kind != PathKind::folder && kind != PathKind::link)) continue;
     remove_known(files, ckpt / name, [](const std::string& n) {
       return is_part_name(n) || (n.starts_with(kTemporaryPrefix) && is_part_name(n.substr(kTemporaryPrefix.size())));
     });
