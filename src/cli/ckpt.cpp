@@ -76,6 +76,7 @@ std::string time_of(const Path& path) {
 
 uint64_t bytes_in(const Path& folder) {
   uint64_t total = 0;
+  if (!is_folder(folder)) return total;  // whatever lies in a checkpoint's place
   std::error_code error;
   for (const std::string& name : list_folder(folder)) {
     const uint64_t bytes = fs::file_size(folder / name, error);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Measures training steps of large networks by PyTorch on a GPU: images/s in bf16, the batch already on the device.
 
-    torch_networks.py [--compile] [--seconds 0.5] NETWORK:BATCH...
+    torch_networks.py [--compile MODE] [--seconds 0.5] NETWORK:BATCH...
 
 NETWORK is resnet18 (CIFAR's stem), resnet50 (224 x 224 pixels) or vit_tiny. Weights are f32 under autocast, convolutions
 are channels_last, attention is F.scaled_dot_product_attention, the optimizer (SGD with momentum; vit_tiny: AdamW) is
-fused. A step is captured in a CUDA graph; with --compile the network is compiled first. Prints a JSON line a network.
+fused. A step is captured in a CUDA graph; with --compile the network is compiled first (default, or
+max-autotune-no-cudagraphs, which searches for minutes). Prints a JSON line a network.
 Needs torch, and torchvision for the ResNets.
 """
 import argparse
@@ -52,7 +53,7 @@ def step_of(name, batch, compiled):
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True, capturable=True)
     else:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9, fused=True)
-    forward = torch.compile(model, mode="max-autotune-no-cudagraphs") if compiled else model
+    forward = torch.compile(model, mode=compiled) if compiled else model
     images = torch.randn(batch, 3, size, size, device="cuda").to(memory_format=torch.channels_last)
     labels = torch.randint(0, classes, (batch,), device="cuda")
 
@@ -81,7 +82,7 @@ def images_per_s(step, batch, seconds):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", metavar="MODE", choices=("default", "max-autotune-no-cudagraphs"))
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("networks", nargs="+")
     a = parser.parse_args()

@@ -89,6 +89,7 @@ echo "========= ERROR SUMMARY: 0 errors"
     expect_equal(rows["sanitizer", "memcheck, training"], ("FAIL", "2 reports"), text)
     expect_equal(rows["sanitizer", "racecheck, kernel tests"][0], "FAIL", text)
     expect("unsupported device" in rows["sanitizer", "racecheck, kernel tests"][1], text)
+    expect_equal(rows["sanitizer", "synccheck, kernel tests"], ("pass", "0 reports"), text)
     expect_equal(done.returncode, BUG, text)
 
 
@@ -99,7 +100,7 @@ def without_tests_of_the_kernels_the_sanitizer_has_all_its_rows():
                               GPU_CHECK_DATA=scratch(), PATH=scratch() + os.pathsep + os.environ["PATH"])
     expect_equal({check: result for (_, check), (result, _) in rows.items()},
                  {"memcheck, kernel tests": "skipped", "memcheck, training": "pass",
-                  "racecheck, kernel tests": "skipped"})
+                  "racecheck, kernel tests": "skipped", "synccheck, kernel tests": "skipped"})
     expect_equal(done.returncode, NOT_ALL, done.stdout, done.stderr)
 
 
@@ -177,6 +178,63 @@ def tf32_is_the_same_on_both_sides():
                  ["resnet18, %s, %d of a batch of 128" % (kind, micro)
                   for kind in ("bf16", "f32, TF32 off", "f32, TF32 on") for micro in (128, 32)])
     expect_equal({result for result, _ in rows.values()}, {"reported"})
+
+
+@check
+def operations_and_kernels_that_take_longest():
+    operations = script("operations", r"""
+[ "$1 $2" != 'bench step' ] || cat <<'TABLE'
+cnn, batch 4: 55 images/s
+  operation                        us    GFLOP/s  % peak       GB/s  % copy  of
+  conv                          30.00          0   10.3%        0.0    0.3%  conv1.out [4,14,14,6]
+  conv                          40.00          0   10.3%        0.0    0.2%  conv2.out [4,5,5,16]
+  sgd                           10.40                           0.3    9.2%  params [62848]
+  linear                        19.60          0    5.2%        0.1    2.6%  fc1.out [4,120]
+  sum                          100.00
+step: 102 us recorded
+TABLE
+""")
+    _, rows, files = gpu_check("operations-out", "ops", PROGRAM=operations, GPU_CHECK_DATA=scratch())
+    expect_equal(set(rows.values()), {("reported", "70 % conv, 20 % linear, 10 % sgd")})
+    expect_equal([check for _, check in rows], ["%s, shares of a step" % name for name in (
+        "tutorial", "resnet18, bf16", "vit_tiny, bf16", "cifar_2cores, bf16")])
+    expect("ops-vit_tiny.txt" in files, files)
+
+    script("ncu", r"""
+echo '==PROF== Connected to process 1'
+echo '"ID","Process ID","Kernel Name","Device","Metric Name","Metric Unit","Metric Value"'
+for i in 1 2 3; do echo "\"$i\",\"1\",\"batch_norm\",\"0\",\"gpu__time_duration.sum\",\"ns\",\"1,000\""; done
+echo '"4","1","adam, of many","0","gpu__time_duration.sum","ns","1,000"'
+""")
+    env = {"PATH": scratch() + os.pathsep + os.environ["PATH"]}
+    _, rows, _ = gpu_check("profiled", "profile", PROGRAM=script("fine", ""), GPU_CHECK_DATA=scratch(), **env)
+    expect_equal(list(rows.values()), [("reported", "75 % batch_norm, 25 % adam,")])
+    with open(path("profiled", "profile.txt")) as file:
+        expect_equal(file.read(), "75.0 3000 3 batch_norm\n25.0 1000 1 adam, of many\n")
+    script("ncu", "echo '==ERROR== ERR_NVGPUCTRPERM'\nexit 1\n")
+    _, rows, _ = gpu_check("not-allowed", "profile", PROGRAM=script("fine", ""), GPU_CHECK_DATA=scratch(), **env)
+    expect_equal(list(rows.values()), [("FAIL", "==ERROR== ERR_NVGPUCTRPERM")])
+    os.remove(path("ncu"))
+
+
+@check
+def peers_are_compiled():
+    os.makedirs(path("a-python"))
+    with open(path("a-python", "python3"), "w") as file:
+        file.write(r"""#!/bin/sh
+case $* in
+  *'--compile default'*vit_tiny:512) echo '{"images_per_s": 10000}' ;;
+  *'--compile default'*) echo 'RuntimeError: no compiler'; exit 1 ;;
+esac
+""")
+    os.chmod(path("a-python", "python3"), 0o755)
+    done, rows, _ = gpu_check("compiled", "peers", PROGRAM=script("asked-of", ASKED), GPU_CHECK_DATA=scratch(),
+                              ASKED_OF=path("asked-of-peers"),
+                              PATH=path("a-python") + os.pathsep + os.environ["PATH"])
+    expect_equal({check: row for (_, check), row in rows.items()}, {
+        "vit_tiny, images/s: ours, PyTorch's": ("reported", "30000, 10000"),
+        "vit_tiny, bf16, batch 512, to PyTorch": ("met", "3.00"),
+        "resnet18, bf16, batch 512, to PyTorch": ("FAIL", "RuntimeError: no compiler")}, done.stderr)
 
 
 @check

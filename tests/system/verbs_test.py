@@ -484,6 +484,12 @@ def ckpt_verify_names_damaged_parts():
     listed = run("ckpt", "ls", damaged)
     expect_equal(listed.returncode, DONE)
     expect_match(listed.stdout, r"\n +3 .* -  damaged\n")
+    in_its_place = os.path.join(damaged, "ckpt", "step-00000009")
+    open(in_its_place, "w").close()
+    listed = run("ckpt", "ls", damaged)
+    expect_equal(listed.returncode, DONE)
+    expect_match(listed.stdout, r"\n +9 .* -  damaged\n")
+    os.remove(in_its_place)
 
     os.truncate(os.path.join(newest, "state.json"), 20)
     os.remove(os.path.join(damaged, "ckpt", "step-00000000", "manifest.json"))

@@ -96,6 +96,7 @@ plan_sanitizer() {
   echo 'memcheck, kernel tests|0 reports'
   echo 'memcheck, training|0 reports'
   echo 'racecheck, kernel tests|0 reports'
+  echo 'synccheck, kernel tests|0 reports'
 }
 
 section_sanitizer() {
@@ -108,11 +109,13 @@ section_sanitizer() {
   fi
   mapfile -t more < <(settings)
   local small='-*Large*:*Many*:*TenThousand*'
-  [ -z "$KERNEL_TESTS" ] || checked "memcheck, kernel tests" memcheck 24 memcheck "$KERNEL_TESTS"
-  checked "memcheck, training" memcheck_training 18 memcheck "$PROGRAM" train -q --output "$work/memcheck_training" \
+  [ -z "$KERNEL_TESTS" ] || checked "memcheck, kernel tests" memcheck 18 memcheck "$KERNEL_TESTS"
+  checked "memcheck, training" memcheck_training 14 memcheck "$PROGRAM" train -q --output "$work/memcheck_training" \
     --config "$configs/tutorial.yaml" --device cuda --no-record "${more[@]}" --set train.max_steps=5 \
     --set train.eval_batch_size=1000
-  [ -z "$KERNEL_TESTS" ] ||
-    checked "racecheck, kernel tests" racecheck 15 racecheck "$KERNEL_TESTS" "--gtest_filter=$small"
+  if [ -n "$KERNEL_TESTS" ]; then
+    checked "racecheck, kernel tests" racecheck 12 racecheck "$KERNEL_TESTS" "--gtest_filter=$small"
+    checked "synccheck, kernel tests" synccheck 10 synccheck "$KERNEL_TESTS" "--gtest_filter=$small"
+  fi
   rest skipped "there is no test_kernels_gpu"
 }

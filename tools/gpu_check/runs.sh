@@ -35,12 +35,12 @@ end_all() {  # the sessions that a killed section has left
   done
 }
 
-# quietly NAME COMMAND...: runs the command for at most $limit seconds (default and maximum: GPU_CHECK_LIMIT) and the
-# section's time. The output goes to $work/NAME.out, and at the end to the log. Status 124: stopped, or not started.
+# quietly NAME COMMAND...: runs the command for at most $limit seconds (default: GPU_CHECK_LIMIT; at most three times that)
+# and the section's time. The output goes to $work/NAME.out, and at the end to the log. Status 124: stopped, or not started.
 quietly() {
   local name=$1 status=0 begin=$SECONDS seconds=${limit:-$GPU_CHECK_LIMIT} cut=
   shift
-  [ "$seconds" -le "$GPU_CHECK_LIMIT" ] || seconds=$GPU_CHECK_LIMIT
+  [ "$seconds" -le $((3 * GPU_CHECK_LIMIT)) ] || seconds=$((3 * GPU_CHECK_LIMIT))
   [ "$seconds" -le $((section_end - SECONDS)) ] || { seconds=$((section_end - SECONDS)) cut=yes; }
   rm -f "$work/$name.cut" "$work/$name.stopped"
   if [ "$seconds" -lt 1 ]; then
@@ -69,6 +69,14 @@ why() {  # the most informative line in $work/NAME.out of a failed run
     grep -a . "$work/$1.out" | tail -n 1; } 2>/dev/null)
   if [ -e "$work/$1.stopped" ]; then said="$(cat "$work/$1.stopped")${said:+: $said}"; fi
   printf '%s\n' "${said:-it says nothing}" | cut -c 1-160 | tr '|' '/'
+}
+
+libraries() {  # NVIDIA's libraries in the folders that the program searches
+  local folder
+  for folder in ${LD_LIBRARY_PATH//:/ } "${CUDA_HOME:-/usr/local/cuda}/lib64" /usr/local/cuda/lib64 \
+    "${VIRTUAL_ENV:-/usr}"/{,local/}lib/python3*/{site,dist}-packages/nvidia/*/lib; do
+    readlink -e "$folder"/lib{cudnn,cublasLt,nccl,nvrtc}*.so.* 2>/dev/null
+  done | sort -u
 }
 
 settings() {  # the arguments of all runs

@@ -122,4 +122,103 @@ section_step() {
   done
 }
 
+# NAME|CONFIG SETTING...: the steps whose operations are timed
+ops_steps() {
+  cat <<'STEPS'
+tutorial|default.yaml train_batch_size=4
+resnet18, bf16|resnet18.yaml bf16.enabled=true
+vit_tiny, bf16|vit_tiny.yaml bf16.enabled=true train_micro_batch_size_per_gpu=512
+cifar_2cores, bf16|cifar_2cores.yaml bf16.enabled=true train_micro_batch_size_per_gpu=256
+STEPS
+}
+
+plan_ops() { ops_steps | sed 's/|.*/, shares of a step|/'; }
+
+section_ops() {
+  local name about words file
+  while IFS='|' read -r name about; do
+    # shellcheck disable=SC2086
+    mapfile -t words < <(step_words $about)
+    file=ops-${name%%,*}
+    if ! limit=12 quietly "$file" "${words[@]/#--json/--ops}"; then
+      failed "$name, shares of a step" "$file" ""
+      continue
+    fi
+    cp "$work/$file.out" "$OUT/$file.txt"
+    row "$name, shares of a step" reported "$(shares_of_operations "$work/$file.out")" ""
+  done < <(ops_steps)
+}
+
+# The lines of `bench step --ops`: two blanks, the operation, its microseconds, ...; after the operations their sum.
+shares_of_operations() {
+  awk '
+    /^  [a-z]/ && $1 == "sum" {sum = $2; exit}
+    /^  [a-z]/ && $2 + 0 > 0 {us[$1] += $2}
+    END {for (name in us) printf "%d %% %s\n", 100 * us[name] / sum + 0.5, name}' "$1" |
+    sort -rn | head -n 5 | paste -sd ';' | sed 's/;/, /g'
+}
+
+plan_peers() {
+  local network
+  for network in vit_tiny resnet18; do echo "$network, bf16, batch 512, to PyTorch|$(peer_target $network)"; done
+}
+peer_target() { [ "$1" != vit_tiny ] || echo '>= 1.5'; }
+
+# PyTorch's network is compiled, and its step is in a graph.
+section_peers() {
+  local network check target words ours theirs ratio
+  if ! has_torch; then
+    rest skipped "python3 has no PyTorch with CUDA"
+    return
+  fi
+  for network in vit_tiny resnet18; do
+    check="$network, bf16, batch 512, to PyTorch" target=$(peer_target $network)
+    mapfile -t words < <(step_words $network.yaml bf16.enabled=true train_batch_size=512 \
+      train_micro_batch_size_per_gpu=512)
+    quietly "peers-$network" "${words[@]}" || { failed "$check" "peers-$network" "$target"; continue; }
+    limit=$((3 * GPU_CHECK_LIMIT)) quietly "torch-$network" python3 "$peers/torch_networks.py" --compile default \
+      --seconds "$GPU_CHECK_SECONDS" $network:512 || { failed "$check" "torch-$network" "$target"; continue; }
+    ours=$(number samples_per_sec "$work/peers-$network.out") theirs=$(number images_per_s "$work/torch-$network.out")
+    row "$network, images/s: ours, PyTorch's" reported "$ours, $theirs" ""
+    ratio=$(awk -v a="$ours" -v b="$theirs" 'BEGIN {if (b) printf "%.2f", a / b}')
+    if [ -z "$target" ]; then row "$check" reported "$ratio" ""
+    else compared "$check" "$ratio" %.2f "x $target" "$target"; fi
+  done
+}
+
+plan_profile() { echo 'resnet18, bf16, shares of the kernels|'; }
+
+section_profile() {
+  local check='resnet18, bf16, shares of the kernels' ncu words
+  ncu=$(first_of ncu "${CUDA_HOME:-/usr/local/cuda}/bin/ncu" /usr/local/cuda/bin/ncu)
+  [ -n "$ncu" ] || { rest skipped "no ncu in PATH, CUDA_HOME or /usr/local/cuda"; return; }
+  mapfile -t words < <(settings)
+  # The first steps choose plans; the others have about 200 kernels each.
+  if ! quietly profile "$ncu" --csv --print-units base --kernel-name-base function --target-processes all \
+    --metrics gpu__time_duration.sum --launch-skip 600 --launch-count 600 "$PROGRAM" train -q --no-record \
+    --output "$work/profiled" --config "$configs/resnet18.yaml" --device cuda --set bf16.enabled=true \
+    --set train_micro_batch_size_per_gpu=128 --set train.max_steps=8 "${words[@]}"; then
+    failed "$check" profile ""
+  else
+    times_of_kernels "$work/profile.out" >"$OUT/profile.txt"
+    if [ -s "$OUT/profile.txt" ]; then
+      row "$check" reported "$(awk '{printf "%s%d %% %s", (NR > 1 ? ", " : ""), $1 + 0.5, $4} NR == 5 {exit}' \
+        "$OUT/profile.txt")" ""
+    else row "$check" FAIL "ncu has measured no kernel" ""; fi
+  fi
+}
+
+# The ten kernels that take longest, of ncu's CSV: share in %, ns in all, launches, name.
+times_of_kernels() {
+  awk -F '","' '
+    /^"ID"/ {for (i = 1; i <= NF; ++i) {gsub(/"/, "", $i); column[$i] = i}; next}
+    /^"[0-9]/ && column["Kernel Name"] {
+      name = $column["Kernel Name"]
+      value = $column["Metric Value"]
+      gsub(/[",]/, "", value)
+      ns[name] += value; ++launches[name]; sum += value}
+    END {for (name in ns) printf "%.1f %.0f %d %s\n", 100 * ns[name] / sum, ns[name], launches[name], name}' "$1" |
+    sort -rn | head -n 10
+}
+
 truth() { if [ "$1" = "$2" ]; then echo true; else echo false; fi; }  # truth A B: are they the same?
