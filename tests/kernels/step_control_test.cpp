@@ -140,7 +140,9 @@ void expect_same_by_one_launch(int64_t count) {
 
 TEST(NormAndControl, HasTheBitsOfALaunchEach) {
   for (const int64_t count : {0, 1, 5, 40}) on_host::in_all_orders([=] { expect_same_by_one_launch(count); });
+#ifndef __SANITIZE_THREAD__         // it takes a minute there, and has no other races
   expect_same_by_one_launch(1030);  // more than one tile of sums
+#endif
 }
 
 }  // namespace
