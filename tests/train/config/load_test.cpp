@@ -61,6 +61,8 @@ TEST_F(ConfigTest, ShippedFilesLoad) {
   EXPECT_EQ(fitting_ranks(resnet.batch, 9), (std::vector<int64_t>{1, 2, 4}));
   const Config resnet18 = load_config({.files = {kShipped / "resnet18_imagenet.yaml"}}, &warnings_);
   EXPECT_EQ(fitting_ranks(resnet18.batch, 9), (std::vector<int64_t>{1, 2, 4, 8}));
+  const Config resnet50 = load_config({.files = {kShipped / "resnet50_imagenet.yaml"}}, &warnings_);
+  EXPECT_EQ(fitting_ranks(resnet50.batch, 9), (std::vector<int64_t>{1, 2, 4}));
   EXPECT_TRUE(warnings_.empty()) << warnings_[0];
 }
 
