@@ -326,8 +326,10 @@ bool remove_known(FileSystem& files, const Path& folder, const std::function<boo
 bool is_at(FileSystem& files, int fd, const Path& path) {
   struct stat opened {
   }, there{};
-  return fstat(fd, &opened) == 0 && uninterrupted([&] { return files.entry_status(path, there); }) == 0 &&
-         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+  const auto ask = [&] { return uninterrupted([&] { return files.entry_status(path, there); }) == 0; };
+  // Asked again where it fails: the ESTALE of a network file system passes.
+  return fstat(fd, &opened) == 0 && (ask() || (errno != ENOENT && ask())) && opened.st_dev == there.st_dev &&
+         opened.st_ino == there.st_ino;
 }
 
 Path temporary_of(const Path& path) {
@@ -366,24 +368,22 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   const auto lock = [&](int fd) {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) busy();
   };
-  FileSystem system;  // what is asked here is no part of the writing
-  // Asked again where it fails: the ESTALE of a network file system passes.
-  const auto in_place = [&](int fd) { return is_at(system, fd, temporary) || is_at(system, fd, temporary); };
-  const int left = ::open(temporary.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int left = files.open(temporary, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
   const int error = left < 0 ? errno : 0;
   const bool gone = error == ENOENT;
   if (error == EACCES || error == EPERM)
     fail(ExitCode::io, "cannot write ", in_quotes(target.native()), ": ", in_quotes(temporary.native()),
          " is another user's, who may be writing it: wait, remove it, or give another path");
-  const std::unique_ptr<const int, void (*)(const int*)> closes(&left, [](const int* fd) {
-    if (*fd >= 0) ::close(*fd);
-  });
+  const auto close = [&files](const int* fd) {
+    if (*fd >= 0) files.close(*fd);
+  };
+  const std::unique_ptr<const int, decltype(close)> closes(&left, close);
   if (left >= 0) lock(left);
-  if (left >= 0 && !in_place(left)) busy();  // it was renamed meanwhile
+  if (left >= 0 && !is_at(files, left, temporary)) busy();  // it was renamed meanwhile
   if (!gone) remove_file(files, temporary);
   File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   lock(file.fd());
-  if (!in_place(file.fd())) busy();
+  if (!is_at(files, file.fd(), temporary)) busy();
   return file;
 }
 

@@ -74,13 +74,16 @@ std::string time_of(const Path& path) {
   return stat(path.c_str(), &info) == 0 ? local_time(info.st_mtime) : "-";
 }
 
+/// Of what can be read: Store::verify() says what cannot.
 uint64_t bytes_in(const Path& folder) {
   uint64_t total = 0;
-  if (!is_folder(folder)) return total;  // whatever lies in a checkpoint's place
-  std::error_code error;
-  for (const std::string& name : list_folder(folder)) {
-    const uint64_t bytes = fs::file_size(folder / name, error);
-    if (!error) total += bytes;
+  try {
+    std::error_code error;
+    for (const std::string& name : list_folder(folder)) {
+      const uint64_t bytes = fs::file_size(folder / name, error);
+      if (!error) total += bytes;
+    }
+  } catch (const Error&) {
   }
   return total;
 }

@@ -62,6 +62,7 @@ int synth(const Words& words) {
   if (images % (kFiles * kClasses) != 0)
     fail(ExitCode::usage, "--images ", images, ": give a multiple of ", kFiles * kClasses, ", so that each of the ",
          kFiles, " files has every class equally often");
+  if (out.empty()) fail(ExitCode::usage, "--out '' names no folder: give the path of one");
   const Path folder = Path(out) / kSyntheticFolder;
   const bool written =
       shown("writing " + folder.string(), [&] { return write_synthetic(folder, {}, images / kFiles); });

@@ -284,8 +284,15 @@ class FaultyFileSystem : public FileSystem {
   };
 
   static bool exists(const Path& path) { return std::filesystem::exists(std::filesystem::symlink_status(path)); }
+  /// The one name of a path, also where it leads from a held folder (base/held_folder.h).
   static Path absolute(const Path& path) {
-    const Path all = std::filesystem::absolute(path).lexically_normal();
+    constexpr std::string_view kHeld = "/proc/self/fd/";
+    Path all = std::filesystem::absolute(path).lexically_normal();
+    if (const std::string text = all; text.starts_with(kHeld)) {
+      const size_t end = text.find('/', kHeld.size());
+      all = std::filesystem::read_symlink(text.substr(0, end));
+      if (end != std::string::npos) all /= text.substr(end + 1);
+    }
     return all.has_filename() ? all : all.parent_path();
   }
   static off_t size(int fd) {

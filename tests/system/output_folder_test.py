@@ -91,6 +91,9 @@ def files_of_others_are_not_replaced():
     shutil.copytree(trained(), path("needed"))
     for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin"]:
         fails(USAGE, export(path("needed", name)), os.path.basename(name), "belongs to a run")
+        os.symlink(path("needed", name), path("a-link"))
+        fails(USAGE, export(path("a-link")), "a-link", "belongs to a run")
+        os.remove(path("a-link"))
     expect_equal(run("ckpt", "verify", path("needed")).returncode, DONE)
 
 

@@ -28,6 +28,7 @@ CheckpointWriter::CheckpointWriter(const Args& args) : args_(args), owned_(owned
   if (args.folder != nullptr) identity = args.folder->identity();
   identity.run = from_rank_0(args.comm, identity.run);
   identity.model = from_rank_0(args.comm, identity.model);
+  run_on_all_ranks(args.comm, [&] { files_.hold(args.out); });
   store_ = std::make_unique<Store>(files_, args.out / kCheckpointFolder, identity);
   places_.resize(owned_.size());
   for (const bool frozen : {false, true}) {

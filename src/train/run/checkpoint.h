@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/held_folder.h"
 #include "checkpoint/save.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_state.h"
@@ -74,7 +75,7 @@ class CheckpointWriter {
   Saved over();
 
   Args args_;
-  FileSystem files_;
+  HeldFolder files_;
   std::unique_ptr<Store> store_;
   std::vector<ParameterRows> owned_;  // by this rank, by parameter, each parameter once
   std::vector<size_t> places_;        // of these in a state's part of the snapshot, frozen ones last

@@ -243,9 +243,9 @@ void require_replaceable_weights(const Path& path) {
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())
     fail(ExitCode::usage, in_quotes(path.native()), " names no file: give the path of the file to write");
-  const Path folder = path.parent_path();
-  const bool of_checkpoint = is_there(folder / "manifest.json") || saved_best_step(path.filename().native());
-  if (of_checkpoint || (is_run_file(path.filename().native()) && holds_run(folder)))
+  const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
+  const std::string name = replaced.filename();
+  if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another --out");
   if (!is_own_weights(path))
     fail(ExitCode::usage, in_quotes(path.native()),

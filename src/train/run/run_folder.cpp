@@ -101,12 +101,14 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
 
 RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console)
     : out_(config.output),
-      lock_(files_, without_foreign_files(out_),
+      lock_(system_, without_foreign_files(out_),
             {.heartbeat = HolderFile::Seconds(config.communication.supervision.heartbeat_s),
              .say = [&](const std::string& line) { console.note("warning: " + line); },
              .give_up = [] { return StopSignals::requested() != 0; }}),
       reset_(reset),
       keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
+  files_.hold(out_);
+  require_in_place();
   const Path folder = out_ / kCheckpointFolder;
   store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name}, require_state);
   store_->recover([&](const std::string& problem) { console.note("warning: " + problem); });
@@ -194,6 +196,7 @@ void RunFolder::require_in_place() const {
 }
 
 void RunFolder::make_room(int64_t step) {
+  require_in_place();  // else the names of another run's checkpoints would choose which of this one's go
   name_latest();
   store_->prune(keep_last_, step);
   remove_spare_best();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/held_folder.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "comm/communicator.h"
@@ -39,6 +40,7 @@ class RunFolder {
   RunFolder(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console);
 
   const Path& path() const { return out_; }
+  /// In it even if it is moved, and another folder takes its name.
   FileSystem& files() { return files_; }
   /// The checkpoint to continue from; empty: a fresh run.
   const Path& resume_from() const { return resume_from_; }
@@ -71,7 +73,7 @@ class RunFolder {
   /// Removes such copies of checkpoints that are gone or never were, and pieces.
   void remove_spare_best();
   /// Called after a checkpoint of that step was written: removes checkpoints beyond checkpoint.keep_last, and writes
-  /// the newest one's name to ckpt/latest.
+  /// the newest one's name to ckpt/latest. Throws as require_in_place().
   void make_room(int64_t step);
   /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
   Path newest_finite() const;
@@ -82,7 +84,8 @@ class RunFolder {
   void warn_of_not_finite(const Checkpoint& checkpoint, Console& console);
   void name_latest();
 
-  FileSystem files_;
+  FileSystem system_;
+  HeldFolder files_;
   Path out_;
   RunLock lock_;
   bool reset_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/paths.h"
 #include "base/temporary_folder.h"
 #include "checkpoint/samples.h"
 #include "checkpoint/weights_hash.h"
@@ -308,6 +309,42 @@ TEST_F(CheckpointTest, BestWeightsStayBesideTheCheckpointsThatHadThem) {
   EXPECT_EQ(list_folder(folder_ / "ckpt"), (std::vector<std::string>{"best-00000003.bin", "latest", "step-00000003"}));
   EXPECT_EQ(read_file(folder_ / "ckpt" / "best-00000003.bin"), read_file(folder_ / "best.bin"));
   EXPECT_EQ(list_folder(folder_.path()), (std::vector<std::string>{".lock", "best.bin", "ckpt", "junk"}));
+}
+
+/// As by `mv run moved; mv other run` in the middle of a save.
+TEST_F(CheckpointTest, AFolderThatTakesItsFoldersNameStaysAsItIs) {
+  const Path out = folder_ / "run", moved = folder_ / "moved";
+  Config config;
+  config.output = out.string();
+  config.checkpoint.keep_last = 1;
+  Console console(false, Verbosity::quiet);
+  const std::vector<std::string> of_other{"best-00000007.bin", "latest", "step-00000001", "step-00000007"};
+  on_ranks(2, [&](Communicator& comm) {
+    std::unique_ptr<RunFolder> folder;
+    if (comm.rank() == 0) folder = std::make_unique<RunFolder>(config, 2, ResumeMode{}, false, console);
+    require_shared_folder(comm, out);
+    Rank rank(comm, 2);
+    auto saves = writer(rank, out, folder.get());
+    saves.begin({.step = 1, .scalars = {.applied = 1}, .best_step = 1}, provenance_, {});
+    saves.finish();
+    saves.begin({.step = 2, .scalars = {.applied = 2}, .best_step = 2}, provenance_, {});
+    comm.barrier();
+    if (comm.rank() == 0) {
+      std::filesystem::rename(out, moved);
+      std::filesystem::create_directories(out / "ckpt");
+      for (const std::string& name : of_other) std::filesystem::create_directory(out / "ckpt" / name);
+    }
+    comm.barrier();
+    const std::string warning = saves.finish().warning;
+    if (comm.rank() == 0) EXPECT_NE(warning.find("moved, removed or replaced"), std::string::npos) << warning;
+    saves.write_weights("last.bin", {});
+    comm.barrier();
+  });
+  EXPECT_EQ(list_folder(out), std::vector<std::string>{"ckpt"});
+  EXPECT_EQ(list_folder(out / "ckpt"), of_other);
+  EXPECT_TRUE(is_there(moved / "last.bin"));
+  EXPECT_TRUE(is_there(moved / "ckpt" / "step-00000001"));
+  EXPECT_TRUE(is_there(moved / "ckpt" / "step-00000002"));
 }
 
 TEST_F(CheckpointTest, AFolderOfItsOwnIsFound) {
