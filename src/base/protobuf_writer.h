@@ -34,6 +34,12 @@ class ProtobufMessage {
     return varint(field << 3 | kLengthDelimited).varint(size);
   }
 
+  /// All fields of another message behind the own ones.
+  ProtobufMessage& append(const ProtobufMessage& other) {
+    text_ += other.text_;
+    return *this;
+  }
+
   const std::string& text() const { return text_; }
 
  private:
