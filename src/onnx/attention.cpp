@@ -1,9 +1,20 @@
 // Attention of tokens to each other.
 #include <limits>
+#include <numeric>
 
 #include "onnx/operations.h"
 
 namespace ct::onnx {
+namespace {
+
+/// bool [n][n], true where row and column are equal: computed, because as a constant it would be large.
+std::string diagonal(int64_t n, Nodes& nodes) {
+  std::vector<int64_t> numbers(static_cast<size_t>(n));
+  std::iota(numbers.begin(), numbers.end(), int64_t{0});
+  return nodes.add("Equal", {nodes.integers("rows", {n, 1}, numbers), nodes.integers("columns", {1, n}, numbers)});
+}
+
+}  // namespace
 
 void convert(const Attention& op, Nodes& nodes) {
   using Axes = std::vector<int64_t>;
@@ -22,7 +33,7 @@ void convert(const Attention& op, Nodes& nodes) {
   std::string logits = nodes.add("Mul", {products, scale});
   if (op.mask_diagonal)
     logits = nodes.add(
-        "Where", {nodes.diagonal(tokens), nodes.scalar("masked", -std::numeric_limits<float>::infinity()), logits});
+        "Where", {diagonal(tokens, nodes), nodes.scalar("masked", -std::numeric_limits<float>::infinity()), logits});
   const std::string weights = nodes.add("Softmax", {logits}, {{"axis", int64_t{-1}}});
   const std::string sums = nodes.add("Transpose", {nodes.add("MatMul", {weights, v})}, {{"perm", Axes{0, 2, 1, 3}}});
   nodes.set(op.y, nodes.add("Reshape", {sums, nodes.list("joined", {0, tokens, columns})}));

@@ -34,7 +34,7 @@ enum Type : int { kFloat = 1, kInt = 2, kInts = 7 };
 }  // namespace attribute_proto
 namespace tensor_proto {
 enum : uint64_t { dims = 1, data_type = 2, name = 8, raw_data = 9 };
-enum DataType : int { kFloat = 1, kUint8 = 2, kInt64 = 7, kBool = 9 };
+enum DataType : int { kFloat = 1, kUint8 = 2, kInt64 = 7 };
 }  // namespace tensor_proto
 namespace value_info {
 enum : uint64_t { name = 1, type = 2, doc_string = 3 };

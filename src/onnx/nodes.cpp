@@ -82,25 +82,13 @@ std::string Nodes::constant(std::string_view what, const std::vector<int64_t>& s
   return name;
 }
 
-std::string Nodes::list(std::string_view what, const std::vector<int64_t>& values) {
-  return constant(what, {std::ssize(values)}, tensor_proto::kInt64, bytes_of(values));
-}
-std::string Nodes::scalar(std::string_view what, float value) {
-  return constant(what, {}, tensor_proto::kFloat, bytes_of(std::vector{value}));
-}
-std::string Nodes::scalar(std::string_view what, int64_t value) {
-  return constant(what, {}, tensor_proto::kInt64, bytes_of(std::vector{value}));
-}
 std::string Nodes::floats(std::string_view what, const std::vector<int64_t>& shape, const std::vector<float>& values) {
   return constant(what, shape, tensor_proto::kFloat, bytes_of(values));
 }
 
-std::string Nodes::diagonal(int64_t n) {
-  std::string& name = diagonals_[n];
-  if (!name.empty()) return name;
-  std::string mask(static_cast<size_t>(n * n), '\0');
-  for (int64_t i = 0; i < n; ++i) mask[static_cast<size_t>(i * n + i)] = '\1';
-  return name = constant("diagonal", {n, n}, tensor_proto::kBool, mask);
+std::string Nodes::integers(std::string_view what, const std::vector<int64_t>& shape,
+                            const std::vector<int64_t>& values) {
+  return constant(what, shape, tensor_proto::kInt64, bytes_of(values));
 }
 
 void Nodes::write(ProtobufMessage& graph) const {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,13 +43,14 @@ class Nodes {
   /// Gives the last node's result the name of an output.
   void name_result(const std::string& name) { nodes_.back().output = name; }
 
-  /// Constants. A list is a tensor of one dimension, a scalar has none.
-  std::string list(std::string_view what, const std::vector<int64_t>& values);
-  std::string scalar(std::string_view what, float value);
-  std::string scalar(std::string_view what, int64_t value);
+  /// Constants of that shape. A list has one dimension, a scalar none.
   std::string floats(std::string_view what, const std::vector<int64_t>& shape, const std::vector<float>& values);
-  /// bool [n][n], true where row and column are equal; one for all operations.
-  std::string diagonal(int64_t n);
+  std::string integers(std::string_view what, const std::vector<int64_t>& shape, const std::vector<int64_t>& values);
+  std::string list(std::string_view what, const std::vector<int64_t>& values) {
+    return integers(what, {std::ssize(values)}, values);
+  }
+  std::string scalar(std::string_view what, float value) { return floats(what, {}, {value}); }
+  std::string scalar(std::string_view what, int64_t value) { return integers(what, {}, {value}); }
 
   /// Adds nodes and constants to a GraphProto.
   void write(ProtobufMessage& graph) const;
@@ -71,7 +71,6 @@ class Nodes {
   std::string scope_;
   std::vector<std::string> tensors_;  // by ValueId; empty: none yet
   std::set<std::string, std::less<>> names_;
-  std::map<int64_t, std::string> diagonals_;
   std::vector<Node> nodes_;
   ProtobufMessage constants_;
 };

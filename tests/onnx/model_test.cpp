@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numbers>
 
 #include "base/error.h"
@@ -237,9 +238,12 @@ TEST(OnnxModel, AttentionIsScaledMaskedAndJoined) {
   EXPECT_EQ(std::ranges::count(masked.types(), "Where"), 2);
   EXPECT_EQ(std::ranges::count(masked.types(), "Exp"), 2);
   EXPECT_EQ(masked.tensors.at("a.temperature").shape, Integers{});
-  const ReadTensor& mask = masked.tensors.at("a.attention/diagonal");  // of both
-  EXPECT_EQ(mask.shape, (Integers{6, 6}));
-  for (size_t i = 0; i < 36; ++i) EXPECT_EQ(mask.bytes[i], i % 7 == 0 ? 1 : 0);
+  const ReadNode& mask = *std::ranges::find(masked.nodes, "Where", &ReadNode::type);
+  EXPECT_EQ(mask.inputs, (Texts{"a.attention/Equal", "a.attention/masked", "a.attention/Mul"}));
+  EXPECT_EQ(masked.tensors.at("a.attention/rows").shape, (Integers{6, 1}));
+  EXPECT_EQ(masked.tensors.at("a.attention/columns").shape, (Integers{1, 6}));
+  EXPECT_EQ(elements<int64_t>(masked.tensors.at("a.attention/rows").bytes), (Integers{0, 1, 2, 3, 4, 5}));
+  EXPECT_TRUE(std::isinf(elements<float>(masked.tensors.at("a.attention/masked").bytes).at(0)));
 }
 
 TEST(OnnxModel, SequencePoolsWeighTokens) {
