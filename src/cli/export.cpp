@@ -1,15 +1,16 @@
-// cifar-train export: weights for other programs.
+// cifar-train export: weights and networks for other programs.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <list>
 #include <vector>
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/shell_word.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "checkpoint/store.h"
-#include "checkpoint/weights_hash.h"
+#include "cli/export/onnx.h"
+#include "cli/export/weights.h"
 #include "cli/verbs.h"
 #include "cli/weight_set.h"
 #include "train/run/run_files.h"
@@ -18,76 +19,76 @@
 namespace ct {
 namespace {
 
-/// The file's tensors of one set, the average's under the names of what they are averages of; others, such as counters,
-/// as they are.
-std::vector<StoredTensor> tensors_of(const SafetensorsFile& file, WeightSet set) {
-  std::vector<StoredTensor> taken;
-  for (StoredTensor tensor : file.tensors()) {
-    const bool average = is_average(file, tensor.name);
-    if (average) tensor.name.resize(tensor.name.size() - kEmaSuffix.size());
-    const bool has_average = file.find(str(tensor.name, kEmaSuffix)) != nullptr;
-    if (has_average && average != (set == WeightSet::ema)) continue;
-    taken.push_back(std::move(tensor));
-  }
-  return taken;
+enum class ExportFormat : uint8_t { safetensors, onnx };
+constexpr auto words_of(ExportFormat) { return std::to_array<std::string_view>({"safetensors", "onnx"}); }
+
+/// The format by --format, otherwise by the name of --out. Error(usage) if the name is of another format.
+ExportFormat format_of(const std::string& word, const std::string& out) {
+  const std::string extension = lower_case(std::filesystem::path(out).extension().string());
+  const ExportFormat by_name = extension == ".onnx" ? ExportFormat::onnx : ExportFormat::safetensors;
+  const ExportFormat format = of_word(word, by_name);
+  const std::string_view name = word_of(format);
+  constexpr std::string_view kOthers[] = {".onnx", ".safetensors", ".pth", ".pt"};
+  if (extension != str(".", name) && std::ranges::find(kOthers, extension) != std::end(kOthers))
+    fail(ExitCode::usage, "--out ", in_quotes(out), ": this version writes ",
+         word.empty() ? "safetensors and ONNX" : name, ", not ", extension, " files",
+         word.empty() ? "" : str(", with --format ", name), "; give a name such as model.", name);
+  return format;
 }
 
-/// A tensor of a floating-point type as f32, in `storage` where it is converted; others as they are.
-TensorView in_f32(const SafetensorsFile& file, const StoredTensor& tensor, std::list<std::vector<float>>& storage) {
-  if (tensor.dtype == StoredType::f32 || !is_float(tensor.dtype)) return tensor;
-  std::vector<float>& values = storage.emplace_back(tensor.data.size() / size_of(tensor.dtype));
-  if (const auto at = to_f32(tensor.dtype, tensor.data, values))
-    fail(ExitCode::checkpoint, in_quotes(file.path().native()), ": tensor ", in_quotes(tensor.name),
-         " is too large for f32 at ", place_of(tensor.shape, *at), ": use another file");
-  return {tensor.name, StoredType::f32, tensor.shape, std::as_bytes(std::span(values))};
+/// Returns what was written.
+std::string write_tensors(ExportedWeights& weights, const std::string& out) {
+  require_replaceable_weights(out);
+  const std::vector<TensorView> tensors = weights.tensors();
+  Metadata metadata = weights.file().metadata();
+  metadata.erase("cifar_train.evaluated");  // there is but one set
+  FileSystem files;
+  weights.write([&](const auto& still_whole) { write_safetensors(files, out, tensors, metadata, still_whole); });
+  return str(tensors.size(), " tensors");
 }
 
 }  // namespace
 
 int verb_export(const Words& words) {
-  CLI::App app("Write the weights in f32 under PyTorch's state_dict names, as safetensors.", "cifar-train export");
-  std::string checkpoint, out, format = "safetensors";
-  app.add_option("RUN,--ckpt", checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
+  CLI::App app(
+      "Write the weights in f32 under PyTorch's state_dict names as safetensors, or the network with them as ONNX.",
+      "cifar-train export");
+  OnnxExport options;
+  std::string format_word;
+  app.add_option("RUN,--ckpt", options.checkpoint,
+                 "a weights file, or the folder of a run (its best.bin) or checkpoint")
       ->required();
-  app.add_option("--out", out, "the file to write")->required();
-  app.add_option("--format", format, "safetensors");
+  app.add_option("--out", options.out, "the file to write")->required();
+  app.add_option("--format", format_word, "safetensors | onnx (default: by the name of --out)")
+      ->check(CLI::IsMember(words_of(ExportFormat{})));
+  app.add_flag("--raw", options.raw, "ONNX: the output is the logits, not the probabilities");
+  app.add_option(
+         "--views", options.views,
+         "ONNX: plain | mirrored | shifted: the copies of an image whose logits are averaged (default: the run's)")
+      ->check(CLI::IsMember(words_of(EvalViews{})));
   WeightSetOptions which;
   which.add_to(app);
   if (!parse(app, words)) return 0;
 
-  if (format != "safetensors")
-    fail(ExitCode::usage, "--format ", format, " is not supported by this version; use safetensors");
-  constexpr std::string_view kOthers[] = {".onnx", ".pth", ".pt"};
-  const std::string extension = lower_case(std::filesystem::path(out).extension().string());
-  if (std::ranges::find(kOthers, extension) != std::end(kOthers))
-    fail(ExitCode::usage, "--out ", in_quotes(out), ": this version writes safetensors, not ", extension,
-         " files; give a name such as model.safetensors");
-  const SafetensorsFile file(weights_file(checkpoint));
-  const WeightSet set = which.of(file);
-  require_replaceable_weights(out);
-  FileSystem files;
-  std::list<std::vector<float>> storage;
-  std::vector<TensorView> tensors;
-  for (const StoredTensor& t : tensors_of(file, set)) tensors.push_back(in_f32(file, t, storage));
-  if (tensors.empty())
-    fail(ExitCode::checkpoint, in_quotes(file.path().native()), " has no tensors: give a file of weights");
-  Metadata metadata = file.metadata();
-  metadata.erase("cifar_train.evaluated");  // there is but one set
-  const auto still_whole = [&file] { file.require_unchanged(); };
-  try {
-    write_safetensors(files, out, tensors, metadata, still_whole);
-  } catch (const Error&) {
-    still_whole();  // what is gone of the source cannot be written either
-    throw;
-  }
-  const std::string converted = conversions(file);
-  if (const std::string lost = not_finite_text(not_finite(file, set)); !lost.empty())
-    warn(in_quotes(checkpoint) + ": " + lost);
+  const ExportFormat format = format_of(format_word, options.out);
+  if (format != ExportFormat::onnx && (options.raw || !options.views.empty()))
+    fail(ExitCode::usage, options.raw ? "--raw" : "--views", " is of ONNX models: give --format onnx, or leave it out");
+  ExportedWeights weights(options.checkpoint, which);
+  const OnnxWritten written = format == ExportFormat::onnx
+                                  ? write_onnx(weights, options)
+                                  : OnnxWritten{write_tensors(weights, options.out), /*sample=*/""};
+
+  const SafetensorsFile& file = weights.file();
+  if (const std::string lost = not_finite_text(not_finite(file, weights.set())); !lost.empty())
+    warn(in_quotes(options.checkpoint) + ": " + lost);
   // Into a pipe or device the weights are the data, so that what is said of them goes elsewhere.
-  std::FILE* const chatter = kind_of(out) == PathKind::other ? stderr : stdout;
-  const std::string note = weight_set_note(file, set);
-  std::fprintf(chatter, "%s: %zu tensors%s%s%s%s\n", printable(out).c_str(), tensors.size(), note.empty() ? "" : ": ",
-               note.c_str(), converted.empty() ? "" : "; ", converted.c_str());
+  std::FILE* const chatter = kind_of(options.out) == PathKind::other ? stderr : stdout;
+  std::string line = printable(options.out) + ": " + written.what;
+  if (const std::string note = weight_set_note(file, weights.set()); !note.empty()) line += ": " + note;
+  if (const std::string converted = conversions(file); !converted.empty()) line += "; " + converted;
+  std::fprintf(chatter, "%s\n", line.c_str());
+  if (!written.sample.empty())
+    std::fprintf(chatter, "try it: python3 %s PICTURE\n", shell_word(written.sample).c_str());
   return 0;
 }
 

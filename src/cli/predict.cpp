@@ -14,6 +14,7 @@
 #include "base/shell_word.h"
 #include "base/text.h"
 #include "cli/csv_table.h"
+#include "cli/picture_transform.h"
 #include "cli/trained_network.h"
 #include "cli/verbs.h"
 #include "data/image_list.h"
@@ -54,19 +55,6 @@ void add_options(CLI::App& app, PredictFlags& f) {
   CLI::Option* const json = app.add_flag("--json", f.json, "a JSON object a line");
   app.add_flag("--csv", f.csv, "a table")->excludes(json);
   app.add_flag("-q,--quiet", f.quiet, "print results only");
-}
-
-/// The evaluation's transform of the run. Sets whose images have one size need none: larger pictures are resized to it.
-PictureTransform transform_of(const WeightsInfo& info, const std::string& checkpoint) {
-  const SampleShape& sample = info.sample;
-  if (sample.height == 0)
-    fail(ExitCode::checkpoint, in_quotes(checkpoint),
-         " lacks the size of its network's input; use a file of a run's folder");
-  if (sample.height != sample.width || (sample.channels != 1 && sample.channels != 3))
-    fail(ExitCode::checkpoint, in_quotes(checkpoint), ": its network takes images of ", to_string(sample),
-         ", which no picture becomes; use another file");
-  const auto side = static_cast<int>(sample.height);
-  return {.size = side, .resize = info.resize > 0 ? static_cast<int>(info.resize) : side, .grey = sample.channels == 1};
 }
 
 /// Opens the data sets that words name, each once.

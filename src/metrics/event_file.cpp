@@ -14,12 +14,14 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "base/protobuf_writer.h"
 #include "metrics/png.h"
 
 namespace ct {
 namespace {
 
 using std::string_view, std::chrono::system_clock;
+using Message = ProtobufMessage;
 
 constexpr string_view kPrefix = "events.out.tfevents.", kVersion = "brain.Event:2";
 
@@ -29,28 +31,9 @@ std::string raw(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// A protocol buffer in the making: fields by their numbers.
-class Message {
- public:
-  Message& number(uint64_t field, uint64_t value) { return varint(field << 3).varint(value); }
-  Message& fixed(uint64_t field, double value) { return varint(field << 3 | 1).add(raw(value)); }
-  Message& fixed(uint64_t field, float value) { return varint(field << 3 | 5).add(raw(value)); }
-  Message& bytes(uint64_t field, string_view value) { return varint(field << 3 | 2).varint(value.size()).add(value); }
-  Message& message(uint64_t field, const Message& value) { return bytes(field, value.text_); }
-  const std::string& text() const { return text_; }
-
- private:
-  Message& varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
-    return add(raw(static_cast<char>(value)));
-  }
-  Message& add(string_view bytes) { return text_ += bytes, *this; }
-  std::string text_;
-};
-
 Message event(int64_t step) {
   const double now = std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
-  return Message().fixed(1, now).number(2, static_cast<uint64_t>(step));
+  return Message().fixed(1, now).number(2, step);
 }
 
 std::string masked_crc(string_view bytes) { return raw(std::rotr(crc32c(bytes), 15) + 0xa282ead8); }
@@ -184,9 +167,9 @@ SummaryValue histogram_summary(string_view tag, std::span<const float> values) {
 }
 
 SummaryValue image_summary(string_view tag, std::span<const uint8_t> pixels, int64_t width, int64_t channels) {
-  const auto height = static_cast<uint64_t>(static_cast<int64_t>(pixels.size()) / width / channels);
+  const int64_t height = static_cast<int64_t>(pixels.size()) / width / channels;
   Message encoded;
-  encoded.number(1, height).number(2, static_cast<uint64_t>(width)).number(3, static_cast<uint64_t>(channels));
+  encoded.number(1, height).number(2, width).number(3, channels);
   return Message().bytes(1, tag).message(4, encoded.bytes(4, png_of(pixels, width, channels))).text();
 }
 

@@ -1,5 +1,5 @@
 // TensorBoard's event files (events.out.tfevents.*): records of the messages Event and Summary of TensorFlow's .proto
-// files, encoded by hand; reading supports only what a resume needs.
+// files, written by base/protobuf_writer.h; reading supports only what a resume needs.
 #pragma once
 
 #include <functional>

@@ -46,31 +46,6 @@ Answer answer_of(std::span<const float> logits, int32_t label) {
           static_cast<float>(std::log(sum) + *largest - own)};
 }
 
-/// How an image is looked at, and what it counts.
-struct View {
-  Draw draw;
-  float weight;
-};
-
-std::span<const View> views_of(EvalViews views) {
-  static constexpr Draw kMirrored{.flip = 1}, kUp{.dy = 1, .dx = 1}, kDown{.dy = -1, .dx = -1};
-  static constexpr Draw kUpMirrored{.dy = 1, .dx = 1, .flip = 1}, kDownMirrored{.dy = -1, .dx = -1, .flip = 1};
-  static constexpr std::array kPlainViews{View{{}, 1}};
-  static constexpr std::array kMirroredViews{View{{}, 0.5F}, View{kMirrored, 0.5F}};
-  static constexpr std::array kShiftedViews{View{{}, 0.25F},           View{kMirrored, 0.25F},
-                                            View{kUp, 0.125F},         View{kDown, 0.125F},
-                                            View{kUpMirrored, 0.125F}, View{kDownMirrored, 0.125F}};
-  switch (views) {
-    case EvalViews::plain:
-      return kPlainViews;
-    case EvalViews::mirrored:
-      return kMirroredViews;
-    case EvalViews::shifted:
-      return kShiftedViews;
-  }
-  return {};
-}
-
 /// Runs the batch, whose images the evaluator holds, once for each view; the weighted sum of the logits.
 std::vector<float> weighted_logits(Evaluator& evaluator, std::span<const View> views) {
   const Inputs first = evaluator.inputs();
@@ -187,6 +162,25 @@ class SharedEvaluators {
   int64_t next_ = 0;
 };
 }  // namespace
+
+std::span<const View> views_of(EvalViews views) {
+  static constexpr Draw kMirrored{.flip = 1}, kUp{.dy = 1, .dx = 1}, kDown{.dy = -1, .dx = -1};
+  static constexpr Draw kUpMirrored{.dy = 1, .dx = 1, .flip = 1}, kDownMirrored{.dy = -1, .dx = -1, .flip = 1};
+  static constexpr std::array kPlainViews{View{{}, 1}};
+  static constexpr std::array kMirroredViews{View{{}, 0.5F}, View{kMirrored, 0.5F}};
+  static constexpr std::array kShiftedViews{View{{}, 0.25F},           View{kMirrored, 0.25F},
+                                            View{kUp, 0.125F},         View{kDown, 0.125F},
+                                            View{kUpMirrored, 0.125F}, View{kDownMirrored, 0.125F}};
+  switch (views) {
+    case EvalViews::plain:
+      return kPlainViews;
+    case EvalViews::mirrored:
+      return kMirroredViews;
+    case EvalViews::shifted:
+      return kShiftedViews;
+  }
+  return {};
+}
 
 int64_t passes(EvalViews views) { return std::ssize(views_of(views)); }
 

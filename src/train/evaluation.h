@@ -11,6 +11,7 @@
 #include "comm/communicator.h"
 #include "data/pipeline.h"
 #include "engine/engine.h"
+#include "graph/view.h"
 #include "metrics/log_format.h"
 #include "metrics/metrics_log.h"
 #include "train/config/choices.h"
@@ -47,6 +48,8 @@ struct EvaluationOptions {
 };
 /// Takes the answer for an image: its place in `images`, its label and its logits.
 using Answered = std::function<void(int64_t place, int32_t label, std::span<const float> logits)>;
+/// The views of an image that its evaluation looks at.
+std::span<const View> views_of(EvalViews views);
 /// The number of passes over the images.
 int64_t passes(EvalViews views);
 

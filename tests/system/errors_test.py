@@ -236,8 +236,8 @@ def unimplemented_features_are_refused_by_name():
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
     for verb in ["predict", "report", "completion"]:
         fails(USAGE, run(verb, "x"), verb)
-    fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "onnx"), "onnx")
-    fails(USAGE, run("export", "--ckpt", "x", "--out", "m.ONNX"), "m.ONNX", "model.safetensors")
+    fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "gguf"), "gguf")
+    fails(USAGE, run("export", "--ckpt", "x", "--out", "m.PTH"), "m.PTH", "model.safetensors")
     expect(not os.path.exists(path("out-later")), "a refused run left an output folder")
 
 

@@ -142,6 +142,7 @@ class Resume(Training):
 
 class Replacement:
     """A file that replaces an older one."""
+    beside = []  # all files that are written, if there are several
 
     def old(self):
         raise NotImplementedError
@@ -168,7 +169,7 @@ class Replacement:
     def go_on(self, output):
         done = finish(start([PROGRAM, *self.outcome(output)]))
         expect_equal(done.returncode, DONE, done.stdout, done.stderr)
-        expect_equal(os.listdir(output), [self.name])
+        expect_equal(sorted(os.listdir(output)), self.beside or [self.name])
         return done
 
 
@@ -188,6 +189,33 @@ class Export(Replacement):
         return os.path.join(whole(), "ckpt", "step-%08d" % STEPS, "weights.safetensors")
 
 
+class ExportOnnx(Replacement):
+    """The model, and the Python program beside it."""
+    name = "model.onnx"
+    beside = [name, name + ".py"]
+
+    def outcome(self, output, *words):
+        return ["export", "--ckpt", whole(), "--out", os.path.join(output, self.name), *words]
+
+    @functools.lru_cache(None)
+    def exported(self, *words):
+        folder = path("-".join(["onnx", *words]))
+        os.makedirs(folder)
+        succeeds(*self.outcome(folder, *words))
+        return os.path.join(folder, self.name)
+
+    def new(self):
+        return self.exported()
+
+    def old(self):
+        return self.exported("--raw")
+
+    def check_whole(self, output, warnings=""):
+        super().check_whole(output)
+        with open(self.new() + ".py") as sample, open(os.path.join(output, self.name + ".py")) as found:
+            expect_equal(found.read(), sample.read())
+
+
 class Convert(Replacement):
     name = "pictures.ctpack"
 
@@ -205,7 +233,7 @@ class Convert(Replacement):
         return path("fewer.ctpack")
 
 
-SCENARIOS = {"start": Training(), "resume": Resume(), "export": Export(), "convert": Convert()}
+SCENARIOS = {"start": Training(), "resume": Resume(), "export": Export(), "onnx": ExportOnnx(), "convert": Convert()}
 
 
 # ---- faults
@@ -310,6 +338,11 @@ def a_resume():
 @check
 def an_export():
     fail_everywhere("export", 8)
+
+
+@check
+def an_export_as_onnx():
+    fail_everywhere("onnx", 8)
 
 
 @check

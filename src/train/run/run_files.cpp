@@ -238,7 +238,7 @@ void reset_run(FileSystem& files, const Path& out) {
 
 bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
 
-void require_replaceable_weights(const Path& path) {
+void require_replaceable(const Path& path, bool (*accepts)(std::string_view)) {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())
@@ -247,9 +247,11 @@ void require_replaceable_weights(const Path& path) {
   const std::string name = replaced.filename();
   if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another --out");
-  if (!is_own_weights(path))
+  if (!is_own(path, accepts))
     fail(ExitCode::usage, in_quotes(path.native()),
          " was not written by this program, which would replace it: give another --out, or remove it first");
 }
+
+void require_replaceable_weights(const Path& path) { require_replaceable(path, has_marks); }
 
 }  // namespace ct

@@ -66,8 +66,10 @@ void reset_run(FileSystem& files, const Path& out);
 /// Is there no file, or weights with this program's marks, damaged or not?
 bool is_own_weights(const Path& path);
 
-/// Throws Error(usage) unless a weights file may be written to `path`: it does not exist, is a device or pipe, or
-/// contains weights that this program wrote and that no run needs.
+/// Throws Error(usage) unless a file may be written to `path`: it does not exist, is a device or pipe, or is empty or
+/// of this program, which `is_own` decides by its content, and no run needs it.
+void require_replaceable(const Path& path, bool (*is_own)(std::string_view content));
+/// The same for a weights file.
 void require_replaceable_weights(const Path& path);
 
 }  // namespace ct

@@ -5,11 +5,11 @@ import struct
 import zlib
 
 from harness import crc32c, expect, expect_equal
+from protobuf import message
 
-# Fields of each message: number -> (name, type). A type is a message's fields, or of: double, float, int, text, bytes,
-# doubles (packed).
+# The fields of each message.
 DIM = {1: ("size", "int")}
-TENSOR = {1: ("dtype", "int"), 2: ("shape", {2: ("dim", DIM)}), 8: ("string_val", "text")}
+TENSOR = {1: ("dtype", "int"), 2: ("shape", {2: ("dim", [DIM])}), 8: ("string_val", ["text"])}
 PLUGIN = {1: ("plugin_name", "text")}
 HISTOGRAM = {1: ("min", "double"), 2: ("max", "double"), 3: ("num", "double"), 4: ("sum", "double"),
              5: ("sum_squares", "double"), 6: ("limits", "doubles"), 7: ("counts", "doubles")}
@@ -17,51 +17,9 @@ IMAGE = {1: ("height", "int"), 2: ("width", "int"), 3: ("colorspace", "int"), 4:
 VALUE = {1: ("tag", "text"), 2: ("scalar", "float"), 4: ("image", IMAGE), 5: ("histogram", HISTOGRAM),
          8: ("tensor", TENSOR), 9: ("metadata", {1: ("plugin", PLUGIN)})}
 EVENT = {1: ("wall_time", "double"), 2: ("step", "int"), 3: ("file_version", "text"),
-         5: ("summary", {1: ("value", VALUE)}), 7: ("session_log", {1: ("status", "int")}),
+         5: ("summary", {1: ("value", [VALUE])}), 7: ("session_log", {1: ("status", "int")}),
          10: ("source", {1: ("writer", "text")})}
-REPEATED = {"value", "dim", "string_val"}
 START = 1
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 0x7f) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-
-
-def message(data, fields):
-    """{name: value} of an encoded message."""
-    found, at = {}, 0
-    while at < len(data):
-        key, at = varint(data, at)
-        expect(key >> 3 in fields, "field %d is unknown among %s" % (key >> 3, fields))
-        name, kind = fields[key >> 3]
-        if kind in ("double", "float"):
-            size, wire = (8, 1) if kind == "double" else (4, 5)
-            value, at = struct.unpack_from("<" + kind[0], data, at)[0], at + size
-        elif kind == "int":
-            (value, at), wire = varint(data, at), 0
-        else:
-            size, at = varint(data, at)
-            expect(at + size <= len(data), "%s is cut" % name)
-            value, at, wire = data[at:at + size], at + size, 2
-            if isinstance(kind, dict):
-                value = message(value, kind)
-            elif kind == "text":
-                value = value.decode("utf-8")
-            elif kind == "doubles":
-                value = list(struct.unpack("<%dd" % (size // 8), value))
-        expect_equal(key & 7, wire, "the wire type of " + name)
-        if name in REPEATED:
-            found.setdefault(name, []).append(value)
-        else:
-            expect(name not in found, name + " is there twice")
-            found[name] = value
-    return found
 
 
 def masked(data):
