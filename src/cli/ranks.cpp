@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <thread>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -40,6 +44,40 @@ struct NotJoined {
   ExitCode code;
 };
 
+/// Ends the process with ExitCode::peer unless MPI has started within `timeout_s`: MPI itself would wait for a frozen
+/// process for ever. The host's other ranks wait a little longer, so that they speak only where the first cannot.
+class StartLimit {
+ public:
+  StartLimit(const Launch& launch, double timeout_s)
+      : waiting_([this, launch, timeout_s](const std::stop_token&) {
+          std::unique_lock lock(mutex_);
+          const std::chrono::duration<double> limit(timeout_s + launch.local_rank);
+          if (over_.wait_for(lock, limit, [this] { return started_; })) return;
+          print_error(str(speaker(launch), "MPI did not start within ", timeout_s,
+                          " s: a process of the job is frozen, or its host cannot be reached: look for it, then start "
+                          "the same command again"));
+          std::_Exit(static_cast<int>(ExitCode::peer));
+        }) {}
+  ~StartLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      started_ = true;
+    }
+    over_.notify_one();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool started_ = false;
+  std::jthread waiting_;  // declared last: it reads the others
+};
+
+std::unique_ptr<Communicator> join_by_mpi(const Launch& launch, Supervision supervision) {
+  const StartLimit limit(launch, supervision.timeout_s);
+  return join_mpi(launch);
+}
+
 /// Ranks that meet at MASTER_ADDR.
 std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision supervision) {
   std::unique_ptr<Bootstrap> ranks;
@@ -64,7 +102,8 @@ std::unique_ptr<Communicator> join_at_address(const Launch& launch, Supervision 
 int run_processes(const Launch& launch, const std::function<int(Communicator&)>& body, Supervision supervision) {
   std::unique_ptr<Communicator> comm;
   try {
-    comm = launch.meet == Launch::Meet::by_mpi ? join_mpi(launch) : join_at_address(launch, supervision);
+    comm =
+        launch.meet == Launch::Meet::by_mpi ? join_by_mpi(launch, supervision) : join_at_address(launch, supervision);
   } catch (const NotJoined& failed) {
     return static_cast<int>(failed.code);
   }

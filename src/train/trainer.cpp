@@ -155,6 +155,9 @@ bool Trainer::finish() {
   }
   if (evaluated_step_ != state_.step && !evaluate_now(evaluation_due() ? Because::due : Because::ended)) return false;
   if (judges_at_end() && !judge_best()) return false;
+  // No streak of bad steps has ended it, but the last ones were.
+  if (!std::isfinite(final_result_->loss))
+    give_up(str("diverged: the weights of the end give no finite loss on the ", final_result_->split, " split"));
   comm_.heartbeat().advance(Phase::end);
   if (!ended_) diagnostics_->end();
   if (!ended_) log_.console().data("Finished Training");

@@ -398,7 +398,7 @@ def a_port_in_use():
         port = holder.getsockname()[1]
         first, second = ranks_of_others(path("in-use"), port=port, words=["--set", "communication.timeout_s=2"])
         fails(USAGE, finish(first), "TCP port 127.0.0.1:%d is in use" % port)
-        fails(LOST, finish(second), "is answered by another program")
+        fails(LOST, finish(second), "is another program's, or rank 0 is frozen")
 
 
 @check

@@ -175,6 +175,21 @@ def ranks_frozen():
         shutil.rmtree(job.output)
 
 
+@check
+def a_rank_frozen_while_mpi_starts():
+    """It stops before it is the program: the others wait for it in MPI_Init."""
+    need_mpi()
+    output = path("frozen-in-mpi")
+    words = Ranks(2, mpi=True).words(*train_words(output, settings(), "--set", "communication.timeout_s=3"))
+    at = words.index(PROGRAM)
+    freezes = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then kill -STOP $$; fi; exec "$@"'
+    done = finish(start([*words[:at], "sh", "-c", freezes, "sh", *words[at:]]), timeout=60)
+    expect_equal(done.returncode, LOST, done.stderr)
+    expect_match(done.stderr, r"error: rank 0 on host \S+: MPI did not start within 3 s: .*frozen")
+    expect_equal(done.stderr.count("error: "), 1, done.stderr)
+    expect(not os.path.exists(output), "it made the folder")
+
+
 class StoppedThreads:
     """Threads of another process, stopped by ptrace; the other threads run."""
     SEIZE, INTERRUPT, WALL = 0x4206, 0x4207, 0x40000000

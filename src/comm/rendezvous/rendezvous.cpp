@@ -293,7 +293,7 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
     line.send(bytes_of(hello));
     const auto reply = read_reply(line, Clock::now() + kHelloPatience, options);
     if (!reply || reply->magic != kMagic) {
-      problem = text_of(there) + " is answered by another program";
+      problem = text_of(there) + " is another program's, or rank 0 is frozen";
       return {};
     }
     if (reply->verdict == Reply::refused) throw Error(exit_code_of_peer(reply->code), get(reply->text));
@@ -321,7 +321,9 @@ Star connect_to_rank_0(const Endpoint& at, int rank, int size, const RendezvousO
            "this one is one too many");
   }
   const auto reply = read_reply(line, options.deadline() + 10s, options);
-  if (!reply && line.open()) fail(ExitCode::peer, me, " received no answer from rank 0 at ", text_of(at));
+  if (!reply && line.open())
+    fail(ExitCode::peer, me, " received no answer from rank 0 at ", text_of(at),
+         ": look whether it is frozen, then start the same command again");
   if (!reply)
     fail(ExitCode::peer, me, ": rank 0 at ", text_of(at),
          " was lost before all ranks had connected: start the same command again");

@@ -201,22 +201,30 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
   return warnings;
 }
 
-void reset_run(FileSystem& files, const Path& out) {
+/// Checkpoints, whole or half saved, are known by their folders' names.
+static bool is_checkpoint_name(const std::string& name) { return step_of(name) || is_scratch_name(name); }
+
+void require_resettable(const Path& out) {
   const auto names = list_folder(out);
-  const Path ckpt = out / kCheckpointFolder;
-  const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
-  const auto ours = [](const std::string& name) { return step_of(name) || is_scratch_name(name); };
   if (std::all_of(names.begin(), names.end(), is_lock_name)) return;
-  if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), ours)) {
-    fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
-         " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
-  }
+  const Path ckpt = out / kCheckpointFolder;
   if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
          " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
+  const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
+  if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), is_checkpoint_name))
+    fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
+         " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
+}
+
+void reset_run(FileSystem& files, const Path& out) {
+  require_resettable(out);
+  const auto names = list_folder(out);
+  const Path ckpt = out / kCheckpointFolder;
+  const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
   for (const std::string& name : checkpoints) {
     const PathKind kind = kind_of_entry(ckpt / name);
-    if (!ours(name) || (kind != PathKind::folder && kind != PathKind::link)) continue;
+    if (!is_checkpoint_name(name) || (kind != PathKind::folder && kind != PathKind::link)) continue;
     remove_known(files, ckpt / name, [](const std::string& n) {
       return is_part_name(n) || (n.starts_with(kTemporaryPrefix) && is_part_name(n.substr(kTemporaryPrefix.size())));
     });

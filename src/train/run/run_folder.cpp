@@ -162,6 +162,7 @@ std::string RunFolder::end_at(int64_t step) const {
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,
                       Console& console) {
   lock_.keep();
+  if (reset_) require_resettable(out_);
   for (const std::string& warning : set_aside_foreign_files(files_, out_)) console.note("warning: " + warning);
   if (reset_) reset_run(files_, out_);
   remove_spare_best();
