@@ -8,6 +8,14 @@
 
 namespace ct::kernels {
 
+/// Of another kernel that drops elements too (dropout_mask.h): x becomes x * scale where the mask keeps it, else 0.
+struct DropoutMask {
+  const DropoutKey* key;  // null: no dropout
+  int number;             // of the operation, among the model's dropouts
+  uint32_t below;         // of 65536 numbers, those that keep an element
+  float scale;
+};
+
 /// y = x * scale where the mask keeps an element, else 0; y may be x. The launch moves 2 * n * e bytes, for e bytes per
 /// element. Operands may have any alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
 struct DropoutArgs {

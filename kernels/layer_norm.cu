@@ -1,6 +1,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "dropout_mask.h"
 #include "layer_norm.h"
 
 namespace ct::kernels {
@@ -156,13 +157,35 @@ template <class Lane>
 constexpr int kBlocks = Lane::kAccess != Access::whole || Lane::kFloats > 24 ? 1
                         : Lane::kFloats > 8                                  ? 2
                                                                              : 4;
-/// The gradient's.
-template <class Lane>
-constexpr int kGradientBlocks = kBlocks<Lane> == 4 ? 3
-                                : Lane::kHeld > 4  ? 1
-                                                   : kBlocks<Lane>;
+/// The gradient's; kDrops: a mask is drawn too.
+template <class Lane, bool kDrops>
+constexpr int kGradientBlocks = kBlocks<Lane> == 4                                  ? (kDrops ? 2 : 3)
+                                : Lane::kHeld > 4 || (kDrops && Lane::kFloats > 16) ? 1
+                                                                                    : kBlocks<Lane>;
 
-template <class Lane, bool kAdds>
+/// Can the kernel apply a mask? A warp has whole groups of it, and every lane has all its packs.
+template <class Lane>
+constexpr bool kMayDrop = Lane::kAccess == Access::whole&& Lane::kHeld > 0;
+
+constexpr int kToDraw = 28;  // registers
+
+/// What a lane keeps of its packs of a row, a bit for each element. All lanes of the warp call it, also those beyond
+/// the row's end. One pack after the other, because the numbers of several would need too many registers.
+template <class Lane>
+__device__ __forceinline__ uint32_t kept_of_row(const DropoutMask& mask, const DropoutKey& key, int64_t row,
+                                                int stride) {
+  static_assert(Lane::kFloats <= 32);
+  constexpr uint32_t kPack = (1u << Lane::kSize) - 1;
+  uint32_t kept = 0;
+#pragma unroll 1
+  for (int p = 0; p < Lane::kHeld; ++p)
+    kept |= (kept_of_pack<Lane::kSize>(mask, key, row * stride + int64_t{p} * kWarp * Lane::kSize) & kPack)
+            << p * Lane::kSize;
+  return kept;
+}
+
+/// kDrops: x is dropped before the sum.
+template <class Lane, bool kAdds, bool kDrops>
 __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerNormArgs a, int rows_of_warp) {
   using T = typename Lane::Element;
   constexpr int kSize = Lane::kSize;
@@ -174,7 +197,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
   const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * rows_of_warp;
   const int64_t end = min(first + rows_of_warp, a.rows);
   // If registers suffice, the next row is on its way while this one is computed.
-  constexpr int kRegisters = 65536 / (kThreads * kBlocks<Lane>), kUsed = 3 * Lane::kFloats + 24;
+  constexpr int kRegisters = 65536 / (kThreads * kBlocks<Lane>),
+                kUsed = 3 * Lane::kFloats + 24 + (kDrops ? kToDraw : 0);
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 2 : 1) <= kRegisters;
   typename Lane::Packs x, r;
@@ -182,13 +206,21 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
     Lane::load_row(x, a.x, row, columns, stride);
     if constexpr (kAdds) Lane::load_row(r, a.residual, row, columns, stride);
   };
+  DropoutKey key;
+  if constexpr (kDrops) key = *a.mask.key;
   if (kAhead && first < end) start_row(first);
   for (int64_t row = first; row < end; ++row) {
     if constexpr (!kAhead) start_row(row);
     typename Lane::Floats v = {};
     float total = 0, squares = 0;
+    uint32_t kept = 0;
+    if constexpr (kDrops) kept = kept_of_row<Lane>(a.mask, key, row, stride);
     Lane::each(stride, [&](int p, int i) {
       to_floats<T>(x[p], v[p]);
+      if constexpr (kDrops) {
+#pragma unroll
+        for (int k = 0; k < kSize; ++k) v[p][k] = dropped<T>(a.mask, kept, p * kSize + k, v[p][k]);
+      }
       if constexpr (kAdds) {
         float other[kSize];
         to_floats<T>(r[p], other);
@@ -287,8 +319,9 @@ __device__ __forceinline__ int64_t begin_of_part(int64_t part, int64_t parts, in
 
 /// Gradients of part blockIdx.x of the rows, warp w those of rows w, w + kWarps, ...; those of w and b into parts
 /// [part][2][columns], the warps' sums in order. Shared memory: a row of floats for each warp.
-template <class Lane, bool kAdds>
-__global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
+/// kDrops: dx is also written as dropout leaves it.
+template <class Lane, bool kAdds, bool kDrops>
+__global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane, kDrops>)
     gradients_of_held_part(LayerNormGradArgs a, int64_t parts, float* to) {
   using T = typename Lane::Element;
   constexpr int kSize = Lane::kSize, kColumns = Lane::kHeld * kWarp * kSize;
@@ -297,7 +330,8 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const float share = 1 / static_cast<float>(a.columns);
   // If registers suffice, w stays in them, and the next row is on its way while this one is computed.
-  constexpr int kRegisters = 65536 / (kThreads * kGradientBlocks<Lane>), kUsed = 5 * Lane::kFloats + 24;
+  constexpr int kRegisters = 65536 / (kThreads * kGradientBlocks<Lane, kDrops>),
+                kUsed = 5 * Lane::kFloats + 24 + (kDrops ? kToDraw : 0);
   constexpr bool kHoldsW = kUsed <= kRegisters;
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 3 : 2) <= kRegisters;
@@ -310,6 +344,8 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
     Lane::load_row(dy, a.dy, row, columns, stride);
     mean = a.mean[row], next_rstd = a.rstd[row];
   };
+  DropoutKey key;
+  if constexpr (kDrops) key = *a.mask.key;
   int64_t row = begin + warp;
   if (kAhead && row < end) start_row(row);
   for (auto left = static_cast<int>(end - row); left > 0; left -= kWarps, row += kWarps) {
@@ -337,6 +373,8 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
     if (kAhead && left > kWarps) start_row(row + kWarps);
     if (a.dx == nullptr) continue;
     const float g_mean = sum_over_lanes(g_sum) * share, gn_mean = sum_over_lanes(gn_sum) * share;
+    uint32_t kept = 0;
+    if constexpr (kDrops) kept = kept_of_row<Lane>(a.mask, key, row, stride);
     Lane::each(stride, [&](int p, int i) {
       float dx[kSize], before[kSize];
       if constexpr (kAdds && !kAhead) Lane::load_at(dsum[p], a.dsum, row, i, columns, stride);
@@ -348,7 +386,14 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane>)
         dx[k] = rstd * (g[p][k] - __fmaf_rn(n[p][k], gn_mean, g_mean));
         if constexpr (kAdds) dx[k] += before[k];
       }
-      store<Lane::kAccess>(from_floats<T>(dx), static_cast<T*>(a.dx) + row * stride, i, stride);
+      const Pack<T> whole = from_floats<T>(dx);
+      store<Lane::kAccess>(whole, static_cast<T*>(a.dx) + row * stride, i, stride);
+      if constexpr (kDrops) {
+        to_floats<T>(bits_of(whole), dx);
+#pragma unroll
+        for (int k = 0; k < kSize; ++k) dx[k] = dropped<T>(a.mask, kept, p * kSize + k, dx[k]);
+        store<Lane::kAccess>(from_floats<T>(dx), static_cast<T*>(a.dropped) + row * stride, i, stride);
+      }
     });
   }
   auto* sums = shared_memory<float>();  // [kWarps][kColumns]
@@ -481,17 +526,33 @@ bool sensible(const Args& a) {
   return a.rows > 0 && a.columns > 0 && a.stride >= a.columns;
 }
 
+/// Packs that a lane holds of a row without pads; 0: too many.
+int64_t held_packs(Type type, int64_t stride) {
+  const int64_t size = type == Type::f32 ? 4 : 8, packs = divide_up<int64_t>(stride, kWarp * size);
+  return packs <= (type == Type::f32 ? 8 : 4) ? packs : 0;
+}
+
 }  // namespace
+
+bool drops_elements(Type type, int64_t columns, int64_t stride) {
+  return columns == stride && stride % kDropoutGroup == 0 && held_packs(type, stride) > 0;
+}
 
 cudaError_t layer_norm(const LayerNormArgs& a, cudaStream_t stream) {
   if (!sensible(a) || (a.residual == nullptr) != (a.sum == nullptr)) return cudaErrorInvalidValue;
+  const bool drops = a.mask.key != nullptr;
+  if (drops && (a.residual == nullptr || !drops_elements(a.type, a.columns, a.stride))) return cudaErrorInvalidValue;
   return with_type(a.type, [&]<class T>(T) {
     return with_lane<T>(a, aligned_16(a.x, a.residual, a.sum, a.y, a.b), [&]<class Lane>(Lane) {
       const auto blocks = [&](int64_t rows) { return static_cast<unsigned>(divide_up(a.rows, rows)); };
       if constexpr (Lane::kHeld > 0) {
         const auto rows = static_cast<int>(min(kMostRowsOfWarp, divide_up(a.rows, kManyWarps)));
-        return launch(a.residual != nullptr ? normalise_held<Lane, true> : normalise_held<Lane, false>,
-                      {.blocks = blocks(int64_t{kWarps} * rows), .threads = kThreads}, stream, a, rows);
+        const Grid grid{.blocks = blocks(int64_t{kWarps} * rows), .threads = kThreads};
+        if constexpr (kMayDrop<Lane>)
+          if (drops) return launch(normalise_held<Lane, true, true>, grid, stream, a, rows);
+        if (drops) return cudaErrorInvalidValue;
+        return launch(a.residual != nullptr ? normalise_held<Lane, true, false> : normalise_held<Lane, false, false>,
+                      grid, stream, a, rows);
       } else {
         return launch(normalise_rows<T, Lane::kAccess>, {.blocks = blocks(kWarps), .threads = kThreads}, stream, a);
       }
@@ -505,15 +566,22 @@ size_t layer_norm_grad_workspace(int64_t rows, int64_t columns) {
 
 cudaError_t layer_norm_grad(const LayerNormGradArgs& a, cudaStream_t stream) {
   if (!sensible(a)) return cudaErrorInvalidValue;
+  const bool drops = a.mask.key != nullptr;
+  if (drops && (a.dx == nullptr || a.dsum == nullptr || !drops_elements(a.type, a.columns, a.stride)))
+    return cudaErrorInvalidValue;
   const int64_t parts = parts_of(a.rows, a.columns);
   const cudaError_t error = with_type(a.type, [&]<class T>(T) {
-    return with_lane<T>(a, aligned_16(a.x, a.dy, a.dsum, a.dx), [&]<class Lane>(Lane) {
+    return with_lane<T>(a, aligned_16(a.x, a.dy, a.dsum, a.dx, a.dropped), [&]<class Lane>(Lane) {
       const Grid grid{.blocks = static_cast<unsigned>(parts),
                       .threads = kThreads,
                       .shared_bytes = kWarps * Lane::kFloats * kWarp * sizeof(float)};
       const auto start = [&](auto kernel) { return launch(kernel, grid, stream, a, parts, a.workspace); };
+      if constexpr (kMayDrop<Lane>)
+        if (drops) return start(gradients_of_held_part<Lane, true, true>);
+      if (drops) return cudaErrorInvalidValue;
       if constexpr (Lane::kHeld > 0)
-        return start(a.dsum != nullptr ? gradients_of_held_part<Lane, true> : gradients_of_held_part<Lane, false>);
+        return start(a.dsum != nullptr ? gradients_of_held_part<Lane, true, false>
+                                       : gradients_of_held_part<Lane, false, false>);
       else
         return start(gradients_of_part<T, Lane::kAccess>);
     });

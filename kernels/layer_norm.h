@@ -1,6 +1,7 @@
 // Layer normalisation of rows (Ba, Kiros & Hinton, 2016) with an optional residual before it, and its gradients.
 //
-//   forward    sum = x + residual, rounded to the type; y = (sum - mean) rstd w + b, rstd = 1 / sqrt(var + eps),
+//   forward    sum = dropout(x) + residual, rounded to the type; y = (sum - mean) rstd w + b, rstd = 1 / sqrt(var +
+//   eps),
 //              var biased, of every row
 //   gradient   with n = (x - mean) rstd and g = dy w: dx = dsum + rstd (g - mean of g - n mean of g n);
 //              dw = sum over rows of dy n, db = sum over rows of dy
@@ -22,11 +23,18 @@
 // All functions run in the stream. cudaErrorInvalidValue: an invalid type, size or stride.
 #pragma once
 
+#include "dropout.h"
 #include "element.h"
 
 namespace ct::kernels {
 
-/// Moves 2 rows stride e (with a residual 4), for e bytes an element. One kernel.
+/// May the kernels below drop elements too? They are rows that registers hold, without pads, of whole groups of the
+/// mask. All pointers that they get must be aligned to 16 bytes then.
+bool drops_elements(Type type, int64_t columns, int64_t stride);
+
+/// Moves 2 rows stride e (with a residual 4), for e bytes an element. One kernel. With a mask x is dropped first, as by
+/// dropout() and rounded as it rounds: 2 rows stride e less than with a kernel for each. cudaErrorInvalidValue: a mask
+/// without a residual or not for such rows.
 struct LayerNormArgs {
   Type type;
   int64_t rows, columns, stride;
@@ -35,11 +43,14 @@ struct LayerNormArgs {
   const float *w, *b;
   void *sum, *y;
   float *mean, *rstd;  // null: not written
+  DropoutMask mask = {};
 };
 cudaError_t layer_norm(const LayerNormArgs& args, cudaStream_t stream);
 
-/// Moves 3 rows stride e (with dsum 4), and the workspace twice; with more than 1024 columns x and dy are read again,
-/// from the caches. Two kernels.
+/// Moves 3 rows stride e (with dsum 4, with a mask 1 more), and the workspace twice; with more than 1024 columns x and
+/// dy are read again, from the caches. Two kernels. With a mask `dropped` is dx as dropout() leaves it, which would
+/// move 1 rows stride e more in a kernel of its own. cudaErrorInvalidValue: a mask without dx and dsum, or not for such
+/// rows.
 struct LayerNormGradArgs {
   Type type;
   int64_t rows, columns, stride;
@@ -48,6 +59,8 @@ struct LayerNormGradArgs {
   void* dx;  // null: not written
   float *dw, *db;
   float* workspace;
+  DropoutMask mask = {};
+  void* dropped = nullptr;  // with a mask
 };
 cudaError_t layer_norm_grad(const LayerNormGradArgs& args, cudaStream_t stream);
 

@@ -143,8 +143,12 @@ class Backend {
   virtual std::unique_ptr<Replay> record(const std::function<void()>& body) = 0;
   /// One kernel for the first operations of `ops`, which follow each other directly, if the device gains from that; the
   /// same bits as by a kernel for each. All their operands must live as long as the kernel runs, because it reads and
-  /// writes them in any order, apart from what one of the operations reads of another's results.
-  virtual MergedKernel merge(std::span<const ComputeOp* const> /*ops*/, const std::vector<Value>&) { return {}; }
+  /// writes them in any order, apart from what one of the operations reads of another's results. A result that only
+  /// another of them reads need not be written; `readers`: how many operations of the program read each value.
+  virtual MergedKernel merge(std::span<const ComputeOp* const> /*ops*/, const std::vector<Value>&,
+                             std::span<const int> /*readers*/) {
+    return {};
+  }
 };
 
 /// A rank's options for a CPU.

@@ -29,13 +29,14 @@ std::vector<const ComputeOp*> uninterrupted(const Program& steps, size_t first) 
 /// By step. Of operations that one kernel computes, the first has it. At one time, all their operands live together.
 Kernels prepare(Backend& backend, Program& steps, const std::vector<Value>& values) {
   Kernels kernels(steps.size());
+  const std::vector<int> readers = count_readers(steps, values);
   for (size_t i = 0; i < steps.size();) {
     const std::vector<const ComputeOp*> ops = uninterrupted(steps, i);
     if (ops.empty()) {
       ++i;
       continue;
     }
-    MergedKernel merged = backend.merge(ops, values);
+    MergedKernel merged = backend.merge(ops, values, readers);
     kernels[i] = merged.kernel ? std::move(merged.kernel) : backend.prepare(*ops.front(), values);
     for (size_t k = 1; k < merged.operations; ++k) {
       steps[i + k].time = steps[i].time;

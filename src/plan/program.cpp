@@ -32,4 +32,14 @@ Origin origin(const std::vector<Value>& values, ValueId id) {
 
 int64_t stored_bytes(const Value& value) { return value.shape.stored() * static_cast<int64_t>(size_of(value.dtype)); }
 
+std::vector<int> count_readers(const Program& steps, const std::vector<Value>& values) {
+  std::vector<int> readers(values.size());
+  for (const Step& step : steps)
+    for (const ValueId id : reads(step.op)) {
+      ++readers[static_cast<size_t>(id)];
+      if (const ValueId whole = origin(values, id).value; whole != id) ++readers[static_cast<size_t>(whole)];
+    }
+  return readers;
+}
+
 }  // namespace ct

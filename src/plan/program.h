@@ -117,4 +117,7 @@ Origin origin(const std::vector<Value>& values, ValueId id);
 
 int64_t stored_bytes(const Value& value);
 
+/// How many operations read each value, or a view of it.
+std::vector<int> count_readers(const Program& steps, const std::vector<Value>& values);
+
 }  // namespace ct

@@ -32,6 +32,16 @@ ValueId residual_net(Graph& g, ValueId images, int classes) {
   return g.linear(g.average_pool(h), "fc", classes);
 }
 
+/// Two blocks of a transformer, each a layer with dropout.
+ValueId transformer(Graph& g, ValueId images, int classes) {
+  const ValueId x = g.linear(g.flatten(images), "embedding", 128);
+  const auto block = [&](ValueId from, ValueId stream, const std::string& name) {
+    return g.add_layer_norm(g.dropout(g.linear(from, name, 128), 0.3), stream, name + ".norm", {});
+  };
+  const auto first = block(x, x, "a");
+  return g.linear(block(first.y, first.sum, "b").y, "fc", classes);
+}
+
 /// A GPU that merges nothing.
 class OneByOne final : public Backend {
  public:
@@ -157,6 +167,10 @@ TEST(Merge, OrthogonalizesMatricesTogether) {
 
 /// A sum of gradients before a batch norm, a linear layer, its loss, the norm.
 TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 1 + 1 + 1 + 1); }
+
+/// Dropout before two norms, and behind the gradient of the one whose sum goes on; a linear layer, its loss, the norm
+/// of the gradient.
+TEST(Merge, DropsElementsBesideLayerNorms) { expect_same_bits(transformer, 2 + 1 + 3 + 1 + 1); }
 
 /// What `writer` writes lies nowhere in what `reader` reads, unless it is meant for it.
 void expect_apart(const BoundProgram& bound, const Op& writer, const Op& reader) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "buffer.h"
+#include "dropout.h"
 #include "typed.h"
 
 namespace ct::kernels {
@@ -142,6 +144,118 @@ TYPED_TEST(LayerNormRows, GradientsAreThePromisedBits) {
           }
         }
       }
+}
+
+constexpr size_t kDroppedRows = 37;
+const DropoutMask kMask{.key = nullptr, .number = 3, .below = 45000, .scale = 65536.0f / 45000};
+
+template <class T>
+void drop(const Operand<DropoutKey>& key, Buffer<T>& x, Buffer<T>& y) {
+  ASSERT_EQ(dropout({.type = Named<T>::kType,
+                     .n = static_cast<int64_t>(x.size()),
+                     .key = key.data(),
+                     .number = kMask.number,
+                     .below = kMask.below,
+                     .scale = kMask.scale,
+                     .x = x.data(),
+                     .y = y.data()},
+                    nullptr),
+            cudaSuccess);
+}
+
+/// Before the norm, and behind its gradient, as by a kernel of its own; NaN too.
+TYPED_TEST(LayerNormRows, DropElementsAsDropoutDoes) {
+  using T = TypeParam;
+  const Operand<DropoutKey> key(1, DropoutKey{.seed = 7, .step = 11, .micro_batch = 2});
+  DropoutMask mask = kMask;
+  mask.key = key.data();
+  for (const size_t columns : {128, 256, 384, 512, 640, 768, 1024}) {
+    SCOPED_TRACE(columns);
+    const auto width = static_cast<int64_t>(columns);
+    ASSERT_TRUE(drops_elements(Named<T>::kType, width, width));
+    const size_t n = kDroppedRows * columns;
+    std::vector<float> values = numbers(n, 1);
+    values[5] = values[n - 1] = std::numeric_limits<float>::quiet_NaN();
+    Buffer<T> x(values), residual(numbers(n, 2)), dy(numbers(n, 3)), dsum(numbers(n, 4));
+    Buffer<float> w(numbers(columns, 5)), b(numbers(columns, 6));
+    const auto norm = [&](Buffer<T>& of, const DropoutMask& with) {
+      Buffer<T> sum(n), y(n);
+      Buffer<float> mean(kDroppedRows), rstd(kDroppedRows);
+      EXPECT_EQ(layer_norm({.type = Named<T>::kType,
+                            .rows = kDroppedRows,
+                            .columns = width,
+                            .stride = width,
+                            .eps = 1e-5,
+                            .x = of.data(),
+                            .residual = residual.data(),
+                            .w = w.data(),
+                            .b = b.data(),
+                            .sum = sum.data(),
+                            .y = y.data(),
+                            .mean = mean.data(),
+                            .rstd = rstd.data(),
+                            .mask = with},
+                           nullptr),
+                cudaSuccess);
+      return std::tuple(sum.bytes(), y.bytes(), mean.bytes(), rstd.bytes());
+    };
+    Buffer<float> mean(numbers(kDroppedRows, 7)), rstd(numbers(kDroppedRows, 8));
+    const auto gradient = [&](const DropoutMask& with) {
+      Buffer<T> dx(n), dropped(n);
+      Buffer<float> dw(columns), db(columns), workspace(layer_norm_grad_workspace(kDroppedRows, width) / sizeof(float));
+      EXPECT_EQ(layer_norm_grad({.type = Named<T>::kType,
+                                 .rows = kDroppedRows,
+                                 .columns = width,
+                                 .stride = width,
+                                 .x = residual.data(),
+                                 .dy = dy.data(),
+                                 .dsum = dsum.data(),
+                                 .w = w.data(),
+                                 .mean = mean.data(),
+                                 .rstd = rstd.data(),
+                                 .dx = dx.data(),
+                                 .dw = dw.data(),
+                                 .db = db.data(),
+                                 .workspace = workspace.data(),
+                                 .mask = with,
+                                 .dropped = with.key == nullptr ? nullptr : dropped.data()},
+                                nullptr),
+                cudaSuccess);
+      if (with.key == nullptr) drop(key, dx, dropped);
+      return std::tuple(dx.bytes(), dropped.bytes(), dw.bytes(), db.bytes());
+    };
+    Buffer<T> of_x(n);
+    drop(key, x, of_x);
+    const auto expected = norm(of_x, {});
+    const auto expected_gradient = gradient({});
+    on_host::in_all_orders([&] {
+      EXPECT_TRUE(norm(x, mask) == expected);
+      EXPECT_TRUE(gradient(mask) == expected_gradient);
+    });
+  }
+}
+
+TEST(LayerNorm, DropsElementsOfRowsInWholeGroupsAlone) {
+  EXPECT_FALSE(drops_elements(Type::bf16, 192, 192));
+  EXPECT_FALSE(drops_elements(Type::bf16, 250, 256));
+  EXPECT_FALSE(drops_elements(Type::f32, 1152, 1152));
+  Buffer<float> x(192), y(192), w(192);
+  Operand<DropoutKey> key(1);
+  DropoutMask mask = kMask;
+  mask.key = key.data();
+  EXPECT_EQ(layer_norm({.type = Type::f32,
+                        .rows = 1,
+                        .columns = 192,
+                        .stride = 192,
+                        .x = x.data(),
+                        .residual = x.data(),
+                        .w = w.data(),
+                        .b = w.data(),
+                        .sum = y.data(),
+                        .y = y.data(),
+                        .mask = mask},
+                       nullptr),
+            cudaErrorInvalidValue);
 }
 
 /// Of which pads are none; without a residual and with one.

@@ -81,12 +81,13 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
   const Program& micro = program.last.empty() ? program.micro : program.last;
   const Resolve operands = [&](ValueId id) { return engine.bound().tensor(id); };
   OpTimes times{.ops = {}, .step = 0};
-  for (const auto& [steps, runs] : {std::pair(&micro, program.distribution.accumulation), {&program.update, 1}})
+  for (const auto& [steps, runs] : {std::pair(&micro, program.distribution.accumulation), {&program.update, 1}}) {
+    const std::vector<int> readers = count_readers(*steps, program.values);
     for (size_t i = 0; i < steps->size(); ++i) {
       const std::vector<const ComputeOp*> ops = operations_at(*steps, i);
       if (ops.empty() || (*steps)[i].merged) continue;
       MergedKernel merged{.kernel = nullptr, .name = std::string(name_of(*ops.front()))};
-      if (ops.size() > 1) merged = backend.merge(ops, program.values);
+      if (ops.size() > 1) merged = backend.merge(ops, program.values, readers);
       if (!merged.kernel) merged.kernel = backend.prepare(*ops.front(), program.values);
       if (options.progress) options.progress(str("timing operation ", times.ops.size() + 1, ": ", merged.name));
       engine.restore({});  // each launch of the step's control takes a row of the schedule
@@ -99,6 +100,7 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
       times.ops.push_back({merged.name, seconds, cost, result_of(*ops.front(), program.values)});
       times.step += runs * seconds;
     }
+  }
   return times;
 }
 

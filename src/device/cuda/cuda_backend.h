@@ -36,7 +36,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Instant> make_instant() override;
   std::unique_ptr<Kernel> prepare(const ComputeOp& op, const std::vector<Value>& values) override;
-  MergedKernel merge(std::span<const ComputeOp* const> ops, const std::vector<Value>& values) override;
+  MergedKernel merge(std::span<const ComputeOp* const> ops, const std::vector<Value>& values,
+                     std::span<const int> readers) override;
   std::unique_ptr<Replay> record(const std::function<void()>& body) override;
 
   const Device& device() const { return device_; }

@@ -292,6 +292,50 @@ std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in) {
                     k::layer_norm_grad_workspace(s.rows(), s.columns()));
 }
 
+static k::DropoutMask mask_of(const Dropout& op) {
+  return {.number = op.number, .below = keep_below(op.p), .scale = static_cast<float>(1 / (1 - op.p))};
+}
+
+static bool drops_elements(const Context& in, ValueId x) {
+  const Shape& s = in.shape(x);
+  return k::drops_elements(type_of(in.dtype(x)), s.columns(), s.stride());
+}
+
+std::unique_ptr<Kernel> prepare_both(const Dropout& drop, const LayerNorm& op, const Context& in) {
+  if (op.residual == kNone || !drops_elements(in, op.sum)) return nullptr;
+  const Shape& s = in.shape(op.sum);
+  const k::LayerNormArgs args{.type = type_of(in.dtype(op.sum)),
+                              .rows = s.rows(),
+                              .columns = s.columns(),
+                              .stride = s.stride(),
+                              .eps = op.eps,
+                              .mask = mask_of(drop)};
+  return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) {
+    k::LayerNormArgs a = at.put(op, args);
+    a.x = at.at(drop.x);
+    a.mask.key = reinterpret_cast<const DropoutKey*>(at.at(drop.key));
+    return [=] { CT_CUDA(k::layer_norm(a, stream)); };
+  });
+}
+
+std::unique_ptr<Kernel> prepare_both(const LayerNormGrad& op, const Dropout& drop, const Context& in) {
+  if (op.dsum == kNone || !drops_elements(in, op.x)) return nullptr;
+  const Shape& s = in.shape(op.x);
+  const k::LayerNormGradArgs args{.type = type_of(in.dtype(op.x)),
+                                  .rows = s.rows(),
+                                  .columns = s.columns(),
+                                  .stride = s.stride(),
+                                  .mask = mask_of(drop)};
+  const size_t bytes = k::layer_norm_grad_workspace(s.rows(), s.columns());
+  return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
+    k::LayerNormGradArgs a = at.put(op, args);
+    a.mask.key = reinterpret_cast<const DropoutKey*>(at.at(drop.key));
+    a.dropped = at.at(drop.y);
+    a.workspace = static_cast<float*>(carver.take(bytes));
+    return [=] { CT_CUDA(k::layer_norm_grad(a, stream)); };
+  });
+}
+
 std::unique_ptr<Kernel> prepare(const Activate& op, const Context& in) {
   return one_launch(in, k::activate, op,
                     {.type = type_of(in.dtype(op.y)), .activation = op.activation, .n = in.shape(op.y).stored()});

@@ -47,6 +47,9 @@ std::unique_ptr<Kernel> prepare_both(const ConvReluPoolGradW& w, const ConvReluP
 std::unique_ptr<Kernel> prepare_both(const LinearGradW& w, const LinearGradX& x, ValueId dz, const Context& in);
 /// The sum itself, a gradient that only the batch norm reads, is not written.
 std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, const Context& in);
+/// The dropped elements, which only the layer norm reads, are not written.
+std::unique_ptr<Kernel> prepare_both(const Dropout& drop, const LayerNorm& op, const Context& in);
+std::unique_ptr<Kernel> prepare_both(const LayerNormGrad& op, const Dropout& drop, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const Linear& linear, const SoftmaxCrossEntropy& loss, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in);
 /// All are Orthogonalize with bf16 between products, of one optimizer: at most kernels::kMostMatrices.

@@ -1,8 +1,8 @@
 // Operations that one kernel computes. Small kernels take about the same time whatever they do, so one of twice the
 // size saves the other's time: the two gradients of a small layer, of which neither needs the other, the last layer of
-// a few images with their loss, and the gradient's norm with the decisions that follow from it. Of large ones two
-// thirds of the memory traffic of a sum are saved, where two gradients meet behind a residual block. Matrices of Muon
-// take turns on few units each; together they fill them.
+// a few images with their loss, and the gradient's norm with the decisions that follow from it. Of large ones memory
+// traffic is saved: two thirds of a sum's, where two gradients meet behind a residual block; that of dropout beside a
+// layer norm, all but what its gradient writes. Matrices of Muon take turns on few units each; together they fill them.
 #include <algorithm>
 
 #include "device/cuda/layers.h"
@@ -40,7 +40,9 @@ size_t matrices_first(std::span<const ComputeOp* const> ops) {
 
 }  // namespace
 
-MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std::vector<Value>& values) {
+MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std::vector<Value>& values,
+                                std::span<const int> readers) {
+  const auto is_read_once = [&](ValueId id) { return readers[static_cast<size_t>(id)] == 1; };
   const auto merged = [&](const std::string& name, size_t operations, const auto&... prepared) {
     const ValueId result = writes(*ops.front()).front();
     const Context in(*this, values, str(name, " ", values[static_cast<size_t>(result)].name));
@@ -56,8 +58,12 @@ MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std
   }
   if (const auto [linear, loss] = first_two<Linear, SoftmaxCrossEntropy>(ops); linear && loss->logits == linear->y)
     return merged("linear_loss", 2, *linear, *loss);
-  if (const auto [sum, norm] = first_two<Add, BatchNormGrad>(ops); sum && sum->y == norm->dy)
+  if (const auto [sum, norm] = first_two<Add, BatchNormGrad>(ops); sum && sum->y == norm->dy && is_read_once(sum->y))
     return merged("batch_norm_grad", 2, *sum, *norm);
+  if (const auto [drop, norm] = first_two<Dropout, LayerNorm>(ops); drop && drop->y == norm->x && is_read_once(drop->y))
+    return merged("layer_norm", 2, *drop, *norm);
+  if (const auto [norm, drop] = first_two<LayerNormGrad, Dropout>(ops); norm && norm->dx == drop->x)
+    return merged("layer_norm_grad", 2, *norm, *drop);
   if (const auto [squares, control] = first_two<SquareSums, StepControl>(ops);
       squares && squares->sums == control->sums && squares->chunks.size() <= kFewChunks &&
       !Offload::wants(*ops[0], values) && !Offload::wants(*ops[1], values))
