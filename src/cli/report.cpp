@@ -8,10 +8,13 @@
 #include "base/error.h"
 #include "base/in_order.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "cli/csv_table.h"
+#include "cli/report/export_curves.h"
 #include "cli/report/figures.h"
 #include "cli/report/page.h"
+#include "cli/report/text_chart.h"
 #include "cli/verbs.h"
 
 namespace ct {
@@ -35,6 +38,7 @@ std::vector<NamedRun> runs_in(const std::string& word, bool* is_sweep) {
   if (const PathKind kind = kind_of(folder); kind != PathKind::folder)
     fail(ExitCode::usage, in_quotes(word), kind == PathKind::nothing ? ": there is no such folder" : " is no folder",
          ": give the folder of a run (its --output) or of a sweep");
+  if (report::may_be_run(folder)) return {{folder, word}};
   if (const auto names = report::runs_of_sweep(folder)) {
     *is_sweep = true;
     std::vector<NamedRun> runs;
@@ -42,7 +46,6 @@ std::vector<NamedRun> runs_in(const std::string& word, bool* is_sweep) {
     if (!runs.empty()) return runs;
     fail(ExitCode::usage, in_quotes(word), ": none of the sweep's runs has begun: try again later");
   }
-  if (report::may_be_run(folder)) return {{folder, word}};
   fail(ExitCode::usage, in_quotes(word),
        " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of a sweep");
 }
@@ -92,11 +95,31 @@ std::string missing_text(const report::Report& report) {
          "; the report does without";
 }
 
-/// A file of the report's own, which nothing but such a file is replaced by.
-struct ReportFile {
-  Path path;
-  std::string_view beginning;
-};
+/// The curves of the runs for a terminal, and the figures beneath.
+void print_text(const report::Report& report) {
+  const report::Terminal terminal = report::terminal();
+  const report::Figure figure = report::progress_figure(report.runs);
+  for (const std::string& line : text_of(figure, terminal)) std::printf("%s\n", line.c_str());
+  for (size_t i = 0; i < report.runs.size(); ++i) {
+    const report::RunParts& run = report.runs[i];
+    const std::string text = report.runs.size() > 1 ? str(i + 1, " ") : "";
+    const std::string words = str(text, run.name, ": ", state_of(run), ". ", report::progress_in_words(run.records));
+    std::printf("\n%s", wrapped(printable(trimmed(words)), static_cast<size_t>(terminal.columns)).c_str());
+  }
+  std::printf("\n");
+}
+
+/// Writes a text into `out`, or to standard output if that is empty; a file that does not begin as this program's own
+/// is not replaced.
+void write_out(const std::string& out, const std::string& text, std::string_view beginning) {
+  if (out.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  require_replaceable_table(out, beginning, "--out");
+  FileSystem files;
+  write_file_atomic(files, out, text);
+}
 
 }  // namespace
 
@@ -115,13 +138,12 @@ int verb_report(const Words& words) {
 
   const report::Report report = read_report(f.runs);
   warn(missing_text(report));
-  const Path out = !f.out.empty()       ? Path(f.out)
-                   : f.runs.size() == 1 ? Path(f.runs.front()) / "report.html"
-                                        : "report.html";
-  require_replaceable_table(out, report::kPageBeginning, "--out");
-  FileSystem files;
-  write_file_atomic(files, out, page_text(report));
-  std::printf("%s\n", printable(out.native()).c_str());
+  if (f.text) return print_text(report), 0;
+  if (f.csv) return write_out(f.out, curve_table(report.runs), report::kCurveHeader), 0;
+  if (f.svg) return write_out(f.out, chart_file(report.runs), report::kChartBeginning), 0;
+  if (f.out.empty()) f.out = f.runs.size() == 1 ? (Path(f.runs.front()) / "report.html").native() : "report.html";
+  write_out(f.out, page_text(report), report::kPageBeginning);
+  std::printf("%s\n", printable(f.out).c_str());
   return 0;
 }
 

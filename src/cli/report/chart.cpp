@@ -29,10 +29,6 @@ std::string px(double value) { return fmt::format("{:.1f}", value); }
 std::string share(double value) { return fmt::format("{:.2f}%", 100 * value); }
 std::string style_class(size_t style) { return str("s", style % kLightColours.size()); }
 
-std::string tick_label(double value, Unit unit) {
-  return unit == Unit::percent ? tick_text(std::round(value * 1e6) / 1e4) : tick_text(value);
-}
-
 /// "12.5,30.0 12.6,31.4", a polyline for each part between gaps.
 std::vector<std::string> polylines(const Curve& curve, const Axis& x, const Axis& y, double height) {
   std::vector<std::string> lines(1);
@@ -128,6 +124,11 @@ void draw_panel(Markup& out, const Panel& panel, const Axis& x, bool is_last) {
         {{"class", style_class(named[i]->style) + " name"}, {"x", "100%"}, {"dx", "7"}, {"y", px(places[i] + 4)}});
 }
 
+void widen(std::optional<Range>& all, const std::optional<Range>& one) {
+  if (!one) return;
+  all = all ? Range{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
+}
+
 int height_of(const Panel& panel) { return kTitle + panel.height + kBelow; }
 
 }  // namespace
@@ -163,11 +164,20 @@ std::string chart_style() {
   return style;
 }
 
+std::string tick_label(double value, Unit unit) {
+  return unit == Unit::percent ? tick_text(std::round(value * 1e6) / 1e4) : tick_text(value);
+}
+
 std::optional<Range> Panel::range() const {
   std::optional<Range> all;
+  for (const Curve& curve : curves) widen(all, range_of(curve.points));
+  return all;
+}
+
+std::optional<Range> Panel::drawn_range() const {
+  std::optional<Range> all;
   for (const Curve& curve : curves)
-    if (const std::optional<Range> one = range_of(curve.points))
-      all = all ? Range{std::min(all->low, one->low), std::max(all->high, one->high)} : *one;
+    if (!curve.faint) widen(all, range_of(curve.points));
   return all;
 }
 

@@ -32,6 +32,8 @@ struct Panel {
 
   /// Of all curves; none: nothing to draw.
   std::optional<Range> range() const;
+  /// The same without faint ones.
+  std::optional<Range> drawn_range() const;
 };
 
 struct Figure {
@@ -46,6 +48,9 @@ struct Figure {
 void draw(Markup& out, const Figure& figure, std::optional<int> width = {});
 /// px
 int height_of(const Figure& figure);
+
+/// A number at an axis of that unit.
+std::string tick_label(double value, Unit unit);
 
 /// A short line in a curve's style, for legends.
 void draw_sample(Markup& out, size_t style);

@@ -73,15 +73,13 @@ std::vector<Point> smoothed(std::span<const Point> points) {
   std::vector<Point> finite;
   for (const Point& point : points)
     if (!std::isnan(point.y)) finite.push_back(point);
-  const size_t reach = finite.size() / 100;
+  const size_t reach = std::max(finite.size() / 50, std::min(finite.size() / 4, size_t{3}));
   std::vector<Point> means;
   double sum = 0;
   size_t begin = 0, end = 0;  // what the sum is of
   for (size_t i = 0; i < finite.size(); ++i) {
-    const size_t near = std::min({reach, i, finite.size() - 1 - i});
-    while (end < i + near + 1) sum += finite[end++].y;
-    while (end > i + near + 1) sum -= finite[--end].y;
-    while (begin < i - near) sum -= finite[begin++].y;
+    while (end < std::min(i + reach + 1, finite.size())) sum += finite[end++].y;
+    while (begin + reach < i) sum -= finite[begin++].y;
     means.push_back({finite[i].x, sum / static_cast<double>(end - begin)});
   }
   return means;

@@ -19,7 +19,7 @@ struct Point {
 /// kept, in their order, so that no peak is lost; a gap that is at least a span wide stays one.
 std::vector<Point> thinned(std::span<const Point> points, size_t columns);
 
-/// The mean of the points within a fiftieth of the curve around each. Gaps are closed.
+/// Around each point the mean of those within a fiftieth of the curve, and of few points within three. Gaps are closed.
 std::vector<Point> smoothed(std::span<const Point> points);
 
 /// The lowest and the highest finite y; none: there is no such point.

@@ -44,21 +44,41 @@ double last_step(std::span<const RunParts> runs) {
 
 /// A panel with a curve of each run.
 template <class PointsOf>
-Panel panel_of_each(std::span<const RunParts> runs, Panel panel, const PointsOf& points) {
+Panel panel_of_each(std::span<const RunParts> runs, Panel panel, bool marks, const PointsOf& points) {
   for (size_t i = 0; i < runs.size(); ++i)
     panel.curves.push_back({.name = runs.size() > 1 ? std::to_string(i + 1) : "",
                             .points = points(runs[i].records),
                             .style = i,
-                            .marks = true});
-  if (runs.size() > 8) panel.height = std::max(panel.height, static_cast<int>(runs.size()) * 13);
+                            .marks = marks});
+  constexpr int kName = 13;  // px
+  panel.height = std::max(panel.height, static_cast<int>(runs.size()) * kName);
   return panel;
+}
+
+/// The number of each step, faint, and its smoothed curve; of few steps only the curve.
+template <class Number>
+std::vector<Curve> curves_of_steps(const RunRecords& r, Number StepRecord::*number, const std::string& name) {
+  constexpr size_t kFew = 30;
+  std::vector<Point> points = points_of(r.steps, number);
+  if (points.size() < kFew) return {{.name = name, .points = std::move(points)}};
+  std::vector<Point> smooth = smoothed(points);
+  return {{.name = "", .points = std::move(points), .faint = true}, {.name = name, .points = std::move(smooth)}};
+}
+
+/// Images by time: the mean of rates would count the fast moments more than they take.
+std::vector<Point> smoothed_rate(const RunRecords& r) {
+  std::vector<Point> points = points_of(r.steps, &StepRecord::samples_per_sec);
+  for (Point& point : points) point.y = point.y > 0 ? 1 / point.y : kNone;
+  points = smoothed(points);
+  for (Point& point : points) point.y = drawable(1 / point.y);
+  return points;
 }
 
 std::vector<Panel> panels_of_one(const RunRecords& r) {
   Panel loss{.title = "Loss (cross entropy)", .may_be_logarithmic = true, .height = 240};
-  loss.curves.push_back({.name = "step", .points = points_of(r.steps, &StepRecord::loss), .style = 0, .faint = true});
-  loss.curves.push_back(
-      {.name = "epoch", .points = points_of(r.epochs, &EpochRecord::loss), .style = 0, .marks = true});
+  loss.curves = curves_of_steps(r, &StepRecord::loss, "train");
+  if (r.steps.empty())
+    loss.curves = {{.name = "train", .points = points_of(r.epochs, &EpochRecord::loss), .marks = true}};
   Panel accuracy{.title = "Accuracy in evaluations (%)", .unit = Unit::percent};
   for (size_t i = 0; i < kSplits.size(); ++i) {
     const std::string name(word_of(kSplits[i]));
@@ -68,18 +88,21 @@ std::vector<Panel> panels_of_one(const RunRecords& r) {
         {.name = name, .points = points_of(r, kSplits[i], &EvalRecord::accuracy), .style = i + 1, .marks = true});
   }
   Panel rate{.title = "Learning rate", .height = 90};
-  rate.curves.push_back({.name = "", .points = points_of(r.steps, &StepRecord::lr), .style = 5});
+  rate.curves.push_back({.name = "", .points = points_of(r.steps, &StepRecord::lr)});
   return {loss, accuracy, rate};
 }
 
 std::vector<Panel> panels_of_several(std::span<const RunParts> runs) {
-  return {panel_of_each(runs, {.title = "Training loss (cross entropy), smoothed", .may_be_logarithmic = true},
+  const auto evaluated = [](double EvalRecord::*number) {
+    return [number](const RunRecords& r) { return points_of(r, judged_split(r), number); };
+  };
+  return {panel_of_each(runs, {.title = "Training loss (cross entropy), smoothed", .may_be_logarithmic = true}, false,
                         [](const RunRecords& r) { return smoothed(points_of(r.steps, &StepRecord::loss)); }),
-          panel_of_each(runs, {.title = "Loss in evaluations", .may_be_logarithmic = true},
-                        [](const RunRecords& r) { return points_of(r, judged_split(r), &EvalRecord::loss); }),
-          panel_of_each(runs, {.title = "Accuracy in evaluations (%)", .unit = Unit::percent},
-                        [](const RunRecords& r) { return points_of(r, judged_split(r), &EvalRecord::accuracy); }),
-          panel_of_each(runs, {.title = "Learning rate", .height = 100},
+          panel_of_each(runs, {.title = "Loss in evaluations", .may_be_logarithmic = true}, true,
+                        evaluated(&EvalRecord::loss)),
+          panel_of_each(runs, {.title = "Accuracy in evaluations (%)", .unit = Unit::percent}, true,
+                        evaluated(&EvalRecord::accuracy)),
+          panel_of_each(runs, {.title = "Learning rate", .height = 100}, false,
                         [](const RunRecords& r) { return points_of(r.steps, &StepRecord::lr); })};
 }
 
@@ -108,27 +131,29 @@ Figure progress_figure(std::span<const RunParts> runs) {
 }
 
 Figure pace_figure(std::span<const RunParts> runs) {
-  const auto of_steps = [](double StepRecord::*number) {
-    return [number](const RunRecords& r) { return points_of(r.steps, number); };
-  };
   Figure figure{.id = "pace",
                 .title = "Gradient norm, throughput and waiting by optimizer step",
-                .description = "",
+                .description = "A curve for each run.",
                 .last_step = last_step(runs)};
-  figure.panels = {
-      panel_of_each(runs, {.title = "Gradient norm, before clipping", .may_be_logarithmic = true},
-                    of_steps(&StepRecord::grad_norm)),
-      panel_of_each(runs, {.title = "Throughput (images/s)"}, of_steps(&StepRecord::samples_per_sec)),
-      panel_of_each(runs, {.title = "Time spent waiting for data (%)", .unit = Unit::percent, .height = 100},
-                    of_steps(&StepRecord::wait_fraction))};
-  for (Panel& panel : figure.panels)
-    for (Curve& curve : panel.curves) curve.marks = false;
-  if (runs.size() == 1)
-    figure.description = from_to("The gradient norm", figure.panels[0].curves[0].points, Unit::number) +
-                         from_to("Throughput in images a second", figure.panels[1].curves[0].points, Unit::number) +
-                         from_to("The share of time spent waiting", figure.panels[2].curves[0].points, Unit::percent);
-  else
-    figure.description = "A curve for each run.";
+  Panel norm{.title = "Gradient norm before clipping, smoothed", .may_be_logarithmic = true},
+      rate{.title = "Throughput (images/s), smoothed"},
+      waiting{.title = "Time spent waiting for data (%), smoothed", .unit = Unit::percent, .height = 100};
+  const auto smooth = [](double StepRecord::*number) {
+    return [number](const RunRecords& r) { return smoothed(points_of(r.steps, number)); };
+  };
+  rate = panel_of_each(runs, rate, false, smoothed_rate);
+  if (runs.size() > 1) {
+    norm = panel_of_each(runs, norm, false, smooth(&StepRecord::grad_norm));
+    waiting = panel_of_each(runs, waiting, false, smooth(&StepRecord::wait_fraction));
+  } else {
+    const RunRecords& r = runs[0].records;
+    norm.curves = curves_of_steps(r, &StepRecord::grad_norm, "");
+    waiting.curves = curves_of_steps(r, &StepRecord::wait_fraction, "");
+    figure.description = from_to("The gradient norm", norm.curves.back().points, Unit::number) +
+                         from_to("Throughput in images a second", rate.curves.back().points, Unit::number) +
+                         from_to("The share of time spent waiting", waiting.curves.back().points, Unit::percent);
+  }
+  figure.panels = {norm, rate, waiting};
   return figure;
 }
 

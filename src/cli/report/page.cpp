@@ -113,14 +113,14 @@ void write_summary_of_one(Markup& out, const RunParts& run) {
   if (const int64_t replaced = count_in(r.end, "replaced_samples"); replaced > 0)
     add("replaced samples", count_text(replaced));
   add("weights_sha256", text_in(r.end, "weights_sha256"));
-  write_pairs(out, "Summary", pairs);
+  write_pairs(out, "Results and state", pairs);
 }
 
 void write_table_of_settings(Markup& out, std::span<const RunParts> runs) {
   const std::vector<Settings> all = settings_of(runs);
   if (all.size() < 2 || all.size() == runs.size()) return;  // the table of runs says the same
   const std::optional<Best> best = best_settings(runs, all);
-  Table table(out, "Settings: accuracy of the best evaluations, mean and standard deviation over seeds and folds",
+  Table table(out, "Settings, with the mean of the best accuracies",
               {{"settings"}, {"runs", Column::number}, {"accuracy", Column::number}, {"deviation", Column::number}});
   for (size_t i = 0; i < all.size(); ++i) {
     const bool is_best = best && best->index == i;
@@ -138,7 +138,7 @@ std::string chosen_by(EvaluatedSplit split) {
                    " images, which makes its figure optimistic: hold out images (data.validation) to choose by them.");
 }
 
-void write_table_of_runs(Markup& out, std::span<const RunParts> runs) {
+void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
   std::vector<std::string> keys = differing_keys(runs);
   const size_t all_keys = keys.size();
   keys.resize(std::min(keys.size(), kMostKeyColumns));
@@ -155,7 +155,8 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs) {
       const EvalRecord* const figures = best_evaluation(run.records);
       const EvalRecord* const test = newest_evaluation(run.records, EvaluatedSplit::test);
       const bool is_best = best && best->index == i;
-      table.row(str(is_best ? kStar : "", i + 1, " ", run.name, is_best ? " (best)" : ""), is_best ? "best" : "");
+      const std::string name = is_sweep ? "" : " " + run.name;  // which the keys' columns say
+      table.row(str(is_best ? kStar : "", i + 1, name, is_best ? " (best)" : ""), is_best ? "best" : "");
       table.sample(i);
       for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
       table.cell(figures ? share_text(figures->accuracy) + " " + std::string(word_of(figures->split)) : "-");
@@ -178,7 +179,7 @@ void write_summary(Contents& page, const Report& report) {
   const Section section(page, "summary", one ? "Summary" : "Runs");
   if (one) return write_summary_of_one(page.body, report.runs[0]);
   write_table_of_settings(page.body, report.runs);
-  write_table_of_runs(page.body, report.runs);
+  write_table_of_runs(page.body, report.runs, report.is_sweep);
 }
 
 void write_evaluations(Markup& out, const RunRecords& r, std::string_view name) {
@@ -220,11 +221,12 @@ void write_curves(Contents& page, const Report& report) {
   const bool one = report.runs.size() == 1;
   if (has_curves(progress))
     write_figure(out, progress,
-                 one ? "step: each recorded step; epoch: mean over an epoch's images; val, test, train: evaluations of "
-                       "these images."
+                 one ? "train: the loss of the recorded steps, smoothed, and faint as it was; val, test: evaluations "
+                       "of these images."
                      : "A name at the end of a curve is the number of its run in the table of runs.");
   if (has_curves(pace))
-    write_figure(out, pace, "Means since the record before; the norm is that of the recorded step.");
+    write_figure(out, pace,
+                 "Throughput and waiting are means since the record before; the norm is that of the recorded step.");
   out.close("div");
   for (const RunParts& run : report.runs) write_evaluations(out, run.records, one ? "" : run.name);
 }

@@ -18,11 +18,11 @@ figure { margin: 0; min-width: 0 }
 figcaption { font-size: 0.9rem; margin-top: 8px }
 .scroll { overflow-x: auto; max-width: 100%; width: fit-content; margin: 8px 0 16px }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-caption { text-align: left; font-size: 0.9rem; padding: 4px 0 }
+caption { text-align: left; font-size: 0.9rem; padding: 4px 0; max-width: calc(100vw - 24px) }
 th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--grid); unicode-bidi: isolate }
-td { min-width: 3ch; max-width: 60ch }
-tbody th { font-weight: 400; max-width: 48ch }
-thead th { font-weight: 600; white-space: nowrap; border-bottom-color: var(--quiet) }
+th, td { overflow-wrap: break-word } .long { overflow-wrap: anywhere; min-width: 22ch }
+td { max-width: 70ch } tbody th { font-weight: 400; max-width: 48ch }
+thead th { font-weight: 600; border-bottom-color: var(--quiet) }
 .number { text-align: right; white-space: nowrap; overflow-wrap: normal }
 .best th, .best td, .differs th, .differs td, .given th, .given td { font-weight: 700 }
 .best { background: color-mix(in srgb, var(--c2) 14%, transparent) }

@@ -3,6 +3,18 @@
 #include "cli/report/chart.h"
 
 namespace ct::report {
+namespace {
+
+/// May a text be broken anywhere? Words are kept whole if they leave room for other columns.
+std::string_view breaks(std::string_view text) {
+  constexpr size_t kLongest = 24;
+  size_t word = 0;
+  for (const char c : text)
+    if (word = c == ' ' ? 0 : word + 1; word > kLongest) return "long";
+  return "text";
+}
+
+}  // namespace
 
 Table::Table(Markup& out, std::string_view caption, const std::vector<Heading>& headings)
     : out_(out), headings_(headings) {
@@ -13,7 +25,7 @@ Table::Table(Markup& out, std::string_view caption, const std::vector<Heading>& 
   out_.open("tr");
   for (const Heading& heading : headings_)
     out_.element("th", heading.text,
-                 {{"scope", "col"}, {"class", heading.column == Column::number ? "number" : "text"}});
+                 {{"scope", "col"}, {"class", heading.column == Column::number ? "number" : breaks(heading.text)}});
   out_.close("tr");
   out_.close("thead");
   out_.open("tbody");
@@ -34,13 +46,13 @@ void Table::end_row() {
 void Table::row(std::string_view head, std::string_view mark) {
   end_row();
   out_.open("tr", {{"class", mark}});
-  out_.element("th", shortened(head), {{"scope", "row"}});
+  out_.element("th", shortened(head), {{"scope", "row"}, {"class", breaks(head)}});
   column_ = 1;
 }
 
 void Table::cell(std::string_view text) {
   const bool number = column_ < headings_.size() && headings_[column_].column == Column::number;
-  out_.element("td", shortened(text, 500), {{"class", number ? "number" : "text"}});
+  out_.element("td", shortened(text, 500), {{"class", number ? "number" : breaks(text)}});
   ++column_;
 }
 
