@@ -25,7 +25,7 @@ class Page(html.parser.HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.ids, self.links, self.words, self.rows, self.cells = [], [], [], [], [], []
+        self.open, self.ids, self.links, self.words, self.rows, self.labels = [], [], [], [], [], []
         self.feed(text)
         self.close()
         expect_equal(self.open, [])
@@ -47,10 +47,13 @@ class Page(html.parser.HTMLParser):
         for name, value in attributes:
             expect(name in ATTRIBUTES, "<%s %s=%r>" % (tag, name, value))
             expect(name != "href" or value.startswith("#"), value)
-            known = r"(width: (calc\(100% - )?\d+px\)?|fill: var\(--ground\)|--?[a-z]+: [-\d.]+(px|%)?(; )?)*"
+            known = (r"(width: (calc\(100% - )?\d+px\)?|fill: var\(--ground\)|text-anchor: \w+|--[a-z]+: [-\d.]+(px)?"
+                     r"|--sheet: url\(data:image/png;base64,[\w+/=]+\)|; )*")
             expect(name != "style" or re.fullmatch(known, value), value)
             if name == "id":
                 self.ids.append(value)
+            if name == "aria-label":
+                self.labels.append(value)
             if name == "href":
                 self.links.append(value[1:])
 
@@ -127,7 +130,8 @@ def a_page_shows_a_run():
            page.row("best.bin"))
     expect_equal(page.row("state")[0][1], "finished")
     expect_equal(page.row("train.epochs"), (["train.epochs", "3", "--set train.epochs=3"], "given"))
-    expect_equal(page.row("data.labels"), (["data.labels", "fine", "default"], ""))
+    expect_equal([mark for mark, cells in page.rows if cells[2:] == ["default"] and mark], [])
+    expect_equal(page.row("zero_optimization.stage")[0][2][:7], "default")
     expect_equal(page.row("host")[0][1], records(trained(), "start")[-1]["host"])
     for number in checkpoints(trained()):
         expect_equal(page.row(str(number))[0][3], "all tensors are finite")
@@ -182,6 +186,93 @@ def damaged_parts_are_named_and_the_rest_is_drawn():
     for part in ("metrics.jsonl: 2 lines are no record", "config.yaml: ", "the checkpoint of step 10: "):
         expect_in(part, page.text())
     expect_equal(page.row("optimizer steps")[0][1], "20")
+
+
+# ---- the evaluation at the end
+
+def evaluation_files(folder):
+    found = []
+    for name in ("evaluation.json", "evaluation.png"):
+        with open(os.path.join(folder, name), "rb") as file:
+            found.append(file.read())
+    return found
+
+
+@check
+def the_evaluation_is_that_of_eval():
+    record = json.loads(evaluation_files(trained())[0])
+    said = json.loads(good("eval", "--ckpt", trained(), "--json", "--confusion", path("c.csv"), "--predictions", path("p.csv")))
+    for key in ("loss", "accuracy", "images", "split", "step"):
+        expect_equal(record[key], said[key], key)
+    for mine, others in zip(record["classes"], said["classes"]):
+        expect_equal([mine[k] for k in ("name", "precision", "recall", "f1")], [others[k] for k in ("name", "precision", "recall", "f1")])
+    expect(abs(record["calibration"]["ece"] - said["ece"]) < 1e-6, record["calibration"], said["ece"])
+    with open(path("c.csv")) as file:
+        (_, *names), *rows = csv.reader(file)
+    expect_equal({(a, b): n for a, b, n in record["confusion"]},
+                 {(a, b): int(n) for a, row in enumerate(rows) for b, n in enumerate(row[1:]) if n != "0"})
+    with open(path("p.csv")) as file:
+        rows = list(csv.DictReader(file))
+    for kind in ("right", "wrong"):
+        wanted = [r for r in rows if (r["label"] == r["predicted"]) == (kind == "right")]
+        wanted.sort(key=lambda r: -float(r["probability"]))
+        for picture, row in zip(record[kind], wanted):
+            expect(abs(picture["answers"][0]["probability"] - float(row["probability"])) < 1e-6, picture, row)
+            expect(abs(picture["label_probability"] - float(row["label_probability"])) < 1e-6, picture, row)
+            expect_equal(names[picture["label"]], rows[picture["image"]]["label"])
+        expect_equal(len(record[kind]), min(len(wanted), 32))
+
+
+@check
+def the_evaluation_is_the_same_on_any_ranks_and_stage():
+    wanted = evaluation_files(trained())
+    expect(len(wanted[1]) < 1 << 20 and wanted[1].startswith(b"\x89PNG"), len(wanted[1]))
+    for name, ranks, stage in [("two", 2, 0), ("four", 4, 3)]:
+        train(path(name), {**FEW, "data.path": few(), "train.epochs": 3, "data.validation": 80, "train.best.split": "val",
+                           "zero_optimization.stage": stage}, ranks=Ranks(ranks))
+        expect(evaluation_files(path(name)) == wanted, name)
+
+
+@check
+def a_run_knows_the_files_of_its_evaluation():
+    settings = {**FEW, "data.path": few(), "train.epochs": 1}
+    for name in ("evaluation.json", "evaluation.png"):
+        os.makedirs(path("foreign " + name))
+        with open(path("foreign " + name, name), "w") as file:
+            file.write("mine")
+        fails(USAGE, train(path("foreign " + name), settings, expecting=USAGE), name, "was not written by this program")
+    folder = path("goes on")
+    train(folder, settings)
+    for name in ("evaluation.json", "evaluation.png"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("mine")
+    done = train(folder, {**settings, "train.epochs": 2})
+    for name in ("evaluation.json", "evaluation.png"):
+        expect_in("%s' was changed since the run wrote it" % name, done.stderr)
+        with open(os.path.join(folder, name + ".aside")) as file:
+            expect_equal(file.read(), "mine")
+    expect_equal(json.loads(evaluation_files(folder)[0])["step"], 24)
+    train(folder, {**settings, "train.epochs": 3, "train.max_steps": 26}, "--reset")
+    expect_equal(json.loads(evaluation_files(folder)[0])["step"], 26)
+
+
+@check
+def a_page_shows_the_evaluation():
+    page, _ = page_of(trained())
+    record = json.loads(evaluation_files(trained())[0])
+    expect_in("evaluation", page.ids)
+    for one in record["classes"]:
+        expect_equal(page.row(one["name"])[0][2:4], ["%.2f %%" % (100 * one[key]) for key in ("recall", "precision")])
+    for title in ("Confusion matrix", "Reliability", "Most confident right answers", "Most confident wrong answers"):
+        expect_in(title, page.text())
+    pictures = [words for words in page.labels if words.startswith("image ")]
+    expect_equal(len(pictures), len(record["right"]) + len(record["wrong"]))
+    folder = path("without sheet")
+    shutil.copytree(trained(), folder)
+    flip(os.path.join(folder, "evaluation.png"), -20)
+    page, done = page_of(folder)
+    expect_match(done.stderr, "^warning: .*evaluation.png: it does not belong to evaluation.json, or is damaged; the report")
+    expect_in("Most confident right answers", page.text())
 
 
 # ---- several runs
@@ -291,6 +382,21 @@ def hostile_config(numbers):
                            "x: {y: '<b>', \"<i>\": [1, \"</td><script>\"]}\n", "\x00\x01", "k: " + "v" * 900000])
 
 
+def hostile_evaluation(numbers):
+    record = json.loads(evaluation_files(trained())[0])
+    for one in record["classes"]:
+        one["name"] = numbers.choice(MARKUP)
+    for _ in range(numbers.randrange(4)):
+        at = record
+        while isinstance(at, (dict, list)) and at:
+            key = numbers.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            if numbers.randrange(3) == 0 and key != "format":
+                at[key] = hostile_value(numbers)
+                break
+            at = at[key]
+    return record
+
+
 def hostile_run(i):
     numbers = random.Random(i)
     folder = made_up(path("hostile", "%d %s" % (i, numbers.choice(["", "<script>alert(1)</script>".replace("/", ""), "\x1b[0m'\""]))),
@@ -316,6 +422,9 @@ def hostile_run(i):
         elif what == 4:
             with open(at, "w") as file:
                 json.dump({key: hostile_value(numbers) for key in ("event", "run", "classes", "confusion", "pictures")}, file)
+        elif what < 15 and name == "evaluation.json":
+            with open(at, "w") as file:
+                json.dump(hostile_evaluation(numbers), file, separators=(",", ":"))
     if numbers.randrange(3) == 0 and not os.path.lexists(os.path.join(folder, "ckpt")):
         for s in ("step-00000001", "step-99999999", "step-<b>", ".tmp-step-00000001"):
             os.makedirs(os.path.join(folder, "ckpt", s))

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/report/comparison.h"
+#include "cli/report/evaluation_section.h"
 #include "cli/report/figures.h"
 #include "cli/report/page_style.h"
 #include "cli/report/tables.h"
@@ -318,18 +319,32 @@ void write_machine_and_checkpoints(Markup& out, const RunParts& run) {
   if (!run.checkpoints.empty()) write_checkpoints(out, run);
 }
 
+/// Writes a part of each run: of several, in a fold of its own.
+template <class Write>
+void for_each_run(Markup& out, std::span<const RunParts> runs, const Write& write) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (runs.size() > 1) {
+      out.open("details");
+      out.element("summary", str(i + 1, " ", shortened(runs[i].name)));
+    }
+    write(runs[i], i);
+    if (runs.size() > 1) out.close("details");
+  }
+}
+
+void write_evaluations_of_ends(Contents& page, const Report& report) {
+  if (std::ranges::none_of(report.runs, has_evaluation)) return;
+  const Section section(page, "evaluation", "Evaluation");
+  for_each_run(page.body, report.runs, [&](const RunParts& run, size_t i) {
+    if (has_evaluation(run)) return write_evaluation_of(page.body, run, i + 1);
+    page.body.element("p", "This run has no evaluation yet.");
+  });
+}
+
 void write_machines(Contents& page, const Report& report) {
   const Section section(page, "machine", "Machine and checkpoints");
-  Markup& out = page.body;
-  for (size_t i = 0; i < report.runs.size(); ++i) {
-    const RunParts& run = report.runs[i];
-    if (report.runs.size() > 1) {
-      out.open("details");
-      out.element("summary", str(i + 1, " ", shortened(run.name)));
-    }
-    write_machine_and_checkpoints(out, run);
-    if (report.runs.size() > 1) out.close("details");
-  }
+  for_each_run(page.body, report.runs,
+               [&](const RunParts& run, size_t) { write_machine_and_checkpoints(page.body, run); });
 }
 
 void write_head(Markup& out, const Report& report) {
@@ -343,6 +358,7 @@ void write_head(Markup& out, const Report& report) {
   out.open("style");
   out.verbatim(chart_style());
   out.verbatim(kPageStyle);
+  out.verbatim(kEvaluationStyle);
   out.close("style");
   out.verbatim("</head>\n<body>\n");
 }
@@ -366,6 +382,7 @@ std::string page_text(const Report& report) {
   write_missing(page, report);
   write_summary(page, report);
   write_curves(page, report);
+  write_evaluations_of_ends(page, report);
   write_configuration(page, report);
   write_machines(page, report);
 

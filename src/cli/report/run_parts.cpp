@@ -116,13 +116,11 @@ RunParts read_run(const Path& folder, const std::string& name) {
   read_part_of(run, kMetricsFile, [&] { read_metrics(run); });
   read_part_of(run, kConfigFile, [&] { read_config(run); });
   read_part_of(run, kCheckpointFolder, [&] { read_checkpoints(run); });
+  run.evaluation = read_evaluation(folder, run.missing);
   if (!run.records.empty()) {
-    const auto note_absent = [&](std::string_view file) {
-      read_part_of(run, file, [&] {
-        if (!is_there(folder / file)) run.missing.push_back(str(file, ": there is none"));
-      });
-    };
-    note_absent(kConfigFile);
+    read_part_of(run, kConfigFile, [&] {
+      if (!is_there(folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
+    });
   } else if (!run.checkpoints.empty() && run.written == 0) {
     run.missing.push_back(str(kMetricsFile, ": there is none"));
   }

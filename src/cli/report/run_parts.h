@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "cli/report/final_evaluation.h"
 #include "cli/report/run_records.h"
 
 namespace ct::report {
@@ -33,7 +34,8 @@ struct RunParts {
   std::time_t written = 0;  // the newest record; 0: there is no file
   std::vector<ConfigKey> config;
   std::vector<SavedStep> checkpoints;  // ascending
-  std::vector<std::string> missing;    // a line for each part that is damaged: the part and why
+  std::optional<FinalEvaluation> evaluation;
+  std::vector<std::string> missing;  // a line for each part that is damaged: the part and why
 
   /// The value of a key; empty: the configuration has none.
   std::string value(std::string_view key) const;
