@@ -81,7 +81,7 @@ report::Report read_report(const std::vector<std::string>& words) {
     fail(ExitCode::usage, report.missing.front(),
          report.missing.size() > 1 ? str("; nor does any of the ", report.missing.size() - 1, " others") : "",
          ": give the folder of a run, with its metrics.jsonl");
-  report.title = words.size() == 1 ? words.front() : str(report.runs.size(), " runs");
+  report.title = words.size() == 1 ? words.front() : str("Comparison of ", report.runs.size(), " runs");
   return report;
 }
 

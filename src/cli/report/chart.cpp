@@ -146,7 +146,8 @@ std::string chart_style() {
           "--quiet: #a3abb5; --grid: #2c323a;", colours(kDarkColours), " } }\n",
           // paper is white, whatever the screen shows
           "@media print { :root { color-scheme: light; --ground: #fff; --ink: #000; --quiet: #444; --grid: #ddd;",
-          colours(kLightColours), " } }\n",
+          colours(kLightColours), " } }\n", "figure .chart { margin-left: ", kLeft, "px; width: calc(100% - ",
+          kLeft + kRight, "px) }\n",
           R"(.chart { display: block; font: 12px/1 system-ui, sans-serif; overflow: visible }
 .chart text { fill: var(--ink) }
 .chart .tick { fill: var(--quiet); text-anchor: middle }
@@ -212,24 +213,21 @@ void draw(Markup& out, const Figure& figure, std::optional<int> width) {
     if (panel.range()) drawn.push_back(&panel);
   const Axis x = exact_axis({0, std::max(figure.last_step, 1.0)}, 4);
   const std::string title = figure.id + "-title", description = figure.id + "-desc";
+  // The element is as wide as the curves; what is beside them lies in its margins, which the style sheet sets.
   out.open("svg", {{"class", "chart"},
                    {"role", "img"},
                    {"aria-labelledby", title + " " + description},
-                   {"width", width ? str(*width) : "100%"},
-                   {"height", str(height_of(figure))}});
+                   {"x", str(kLeft)},
+                   {"width", width ? str(*width - kLeft - kRight) : "100%"},
+                   {"height", str(height_of(figure))},
+                   {"overflow", "visible"}});
   out.element("title", figure.title, {{"id", title}});
   out.element("desc", figure.description, {{"id", description}});
   int top = 0;
   for (const Panel* panel : drawn) {
-    out.element("text", panel->title, {{"class", "title"}, {"x", "0"}, {"y", str(top + 16)}});
-    const std::string inner =
-        width ? str("width: ", *width - kLeft - kRight, "px") : str("width: calc(100% - ", kLeft + kRight, "px)");
-    out.open("svg", {{"x", str(kLeft)},
-                     {"y", str(top + kTitle)},
-                     {"style", inner},
-                     {"width", width ? str(*width - kLeft - kRight) : "80%"},
-                     {"height", str(panel->height)},
-                     {"overflow", "visible"}});
+    out.element("text", panel->title, {{"class", "title"}, {"x", str(-kLeft)}, {"y", str(top + 16)}});
+    out.open("svg",
+             {{"y", str(top + kTitle)}, {"width", "100%"}, {"height", str(panel->height)}, {"overflow", "visible"}});
     draw_panel(out, *panel, x, panel == drawn.back());
     out.close("svg");
     top += height_of(*panel);

@@ -37,9 +37,11 @@ class EvaluationPart {
     out_.element("p", str(count_text(e_.images), " ", split, " images, weights of step ", count_text(e_.step),
                           ": accuracy ", share_or_dash(e_.accuracy), ", loss ", number_text(e_.loss),
                           ", expected calibration error ", share_or_dash(e_.ece), "."));
+    out_.open("div", {{"class", "beside"}});
     if (!e_.classes.empty()) write_classes();
     if (!e_.confusion.empty()) write_confusion();
     if (!e_.bins.empty()) write_calibration();
+    out_.close("div");
     if (e_.right.empty() && e_.wrong.empty()) return;
     if (e_.sheet.empty()) {
       out_.open("div");
@@ -147,7 +149,7 @@ class EvaluationPart {
     out_.element(
         "figcaption",
         "Reliability: a bar is the share of right answers among those of about one probability. Bars below the "
-        "dashed line: the network is too sure. Beneath: how many answers there are.");
+        "dashed line: the network is too sure. Beneath: how many answers there are; of less than ten a bar is faint.");
     out_.close("figure");
   }
 
@@ -201,8 +203,10 @@ const char* const kEvaluationStyle =
   background: color-mix(in srgb, var(--shade) calc(var(--share) * 45%), transparent); print-color-adjust: exact }
 .matrix thead th { vertical-align: bottom } .matrix thead span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 12em }
 .hit { --shade: var(--c0); font-weight: 600 } .miss { --shade: var(--c1) } .none { --shade: transparent; color: var(--quiet) }
+.beside { display: flex; flex-wrap: wrap; gap: 0 56px; align-items: flex-start } .beside > * { flex: none; max-width: 100% }
+.beside > figure { max-width: min(100%, 340px); margin-top: 16px }
 .reliability { display: block; font: 12px/1 system-ui, sans-serif; max-width: 100%; height: auto }
-.reliability text { fill: var(--quiet) } .reliability .bar { fill: var(--c0); opacity: 0.8 } .reliability .count { fill: var(--quiet) }
+.reliability text { fill: var(--quiet) } .reliability .bar { fill: var(--c0); opacity: 0.8 } .reliability .few { opacity: 0.25 } .reliability .count { fill: var(--quiet) }
 .ideal { stroke: var(--ink); stroke-dasharray: 5 4; fill: none }
 .pictures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 210px), 1fr)); gap: 12px 16px; list-style: none; padding: 0; font-size: 0.85rem; line-height: 1.35 }
 .pictures li { display: flex; gap: 10px; align-items: flex-start; break-inside: avoid } .pictures li > div { min-width: 0 }
@@ -221,6 +225,7 @@ void write_evaluation_of(Markup& out, const RunParts& run, size_t number) {
 
 void draw_reliability(Markup& out, const std::vector<FinalEvaluation::Bin>& bins, size_t number) {
   constexpr double kLeft = 44, kTop = 10, kSide = 260, kGap = 26, kCounts = 50;
+  constexpr int64_t kFew = 10;  // answers, of which a share says little
   const double bottom = kTop + kSide, base = bottom + kGap + kCounts, width = kSide / static_cast<double>(bins.size());
   const auto px = [](double value) { return fmt::format("{:.1f}", value); };
   int64_t most = 1;
@@ -252,7 +257,7 @@ void draw_reliability(Markup& out, const std::vector<FinalEvaluation::Bin>& bins
     if (bins[i].images == 0) continue;
     const double x = kLeft + static_cast<double>(i) * width, height = bins[i].accuracy * kSide,
                  count = kCounts * static_cast<double>(bins[i].images) / static_cast<double>(most);
-    out.empty("rect", {{"class", "bar"},
+    out.empty("rect", {{"class", bins[i].images < kFew ? "bar few" : "bar"},
                        {"x", px(x + 1)},
                        {"y", px(bottom - height)},
                        {"width", px(width - 2)},

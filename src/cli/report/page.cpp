@@ -144,9 +144,9 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
   const size_t all_keys = keys.size();
   keys.resize(std::min(keys.size(), kMostKeyColumns));
   std::vector<Heading> headings = {{"run"}, {"line"}};
+  for (const char* name : {"best accuracy", "its loss", "test accuracy"}) headings.push_back({name, Column::number});
   for (const std::string& key : keys) headings.push_back({key});
-  for (const char* name : {"best accuracy", "its loss", "test accuracy", "steps", "seconds", "images/s"})
-    headings.push_back({name, Column::number});
+  for (const char* name : {"steps", "seconds", "images/s"}) headings.push_back({name, Column::number});
   headings.push_back({"state"});
   const std::optional<Best> best = best_run(runs);
   {
@@ -159,10 +159,10 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       const std::string name = is_sweep ? "" : " " + run.name;  // which the keys' columns say
       table.row(str(is_best ? kStar : "", i + 1, name, is_best ? " (best)" : ""), is_best ? "best" : "");
       table.sample(i);
-      for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
       table.cell(figures ? share_text(figures->accuracy) + " " + std::string(word_of(figures->split)) : "-");
       table.cell(figures ? figure_or_dash(figures->loss) : "-");
       table.cell(test ? share_text(test->accuracy) : "-");
+      for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
       table.cell(count_or_dash(last_step_of(run.records)));
       table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
