@@ -33,6 +33,8 @@ constexpr Meaning kVerbs[] = {
     {"tune", "sweep"},
     {"search", "sweep"},
     {"grid", "sweep"},
+    {"plot", "report"},
+    {"visualize", "report"},
     {"convert", "data convert"},
     {"inspect", "ckpt inspect"},
     {"checkpoint", "ckpt"},

@@ -102,6 +102,8 @@ class EvalPipeline {
   const DataSet& set() const { return set_; }
   int64_t images() const { return static_cast<int64_t>(images_.size()); }
   int64_t batches() const { return (images() + batch_ - 1) / batch_; }
+  /// The number in the set of the image at a place of the list.
+  uint32_t image_at(int64_t place) const { return images_[static_cast<size_t>(place)]; }
 
   /// A loader for a caller that requests batches first, first + stride, ...; null: the set is direct.
   std::unique_ptr<Loader> read_ahead(int64_t stride, std::function<void()> arrived) const;

@@ -28,15 +28,17 @@ int32_t answer_in(const Values& values) {
 /// includes its upper end; the mean over images of the distance between a bin's accuracy and its mean probability.
 class CalibrationError {
  public:
-  void add(double probability, bool correct);
-  double value() const;
-
- private:
   static constexpr size_t kBins = 15;
   struct Bin {
     double probability = 0;  // the sum
     int64_t images = 0, correct = 0;
   };
+
+  void add(double probability, bool correct);
+  double value() const;
+  const std::array<Bin, kBins>& bins() const { return bins_; }
+
+ private:
   std::array<Bin, kBins> bins_;
 };
 

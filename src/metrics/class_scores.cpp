@@ -43,6 +43,12 @@ std::vector<ClassScores> Confusion::scores() const {
   return scores;
 }
 
+std::vector<Confusion::Pair> Confusion::pairs() const {
+  std::vector<Pair> all;
+  for (const auto& [classes, images] : pairs_) all.push_back({classes.first, classes.second, images});
+  return all;
+}
+
 std::vector<Confusion::Pair> Confusion::mistakes(size_t most) const {
   std::vector<Pair> all;
   for (const auto& [pair, images] : pairs_)

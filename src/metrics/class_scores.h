@@ -36,6 +36,8 @@ class Confusion {
     int32_t label, predicted;
     int64_t images;
   };
+  /// All pairs that occur, by label, then by answer.
+  std::vector<Pair> pairs() const;
   /// The commonest mistakes, at most `most`; equally common ones in the order of classes.
   std::vector<Pair> mistakes(size_t most) const;
 

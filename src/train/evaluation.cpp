@@ -5,12 +5,14 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 #include <span>
 
 #include "base/error.h"
 #include "base/in_order.h"
 #include "base/text.h"
 #include "comm/all_ranks.h"
+#include "metrics/calibration.h"
 #include "metrics/console.h"
 #include "train/setup.h"
 
@@ -22,6 +24,33 @@ struct Answer {
   bool hit() const { return predicted == label && label_rank == 0; }  // the first maximum, and no NaN beats it
 };
 constexpr int64_t kShown = 4;
+
+/// The most probable classes; of equally probable ones the first.
+Evaluation::Opinion opinion_of(int64_t place, const Answer& answer, std::span<const float> logits) {
+  Evaluation::Opinion opinion{.place = static_cast<int32_t>(place),
+                              .label = answer.label,
+                              .predicted = answer.predicted,
+                              .correct = answer.hit(),
+                              .label_probability = 0,
+                              .classes = {},
+                              .probabilities = {}};
+  opinion.classes.fill(-1);
+  if (answer.label < 0 || !std::ranges::all_of(logits, [](float z) { return std::isfinite(z); })) return opinion;
+  const std::vector<double> p = probabilities(logits);
+  opinion.label_probability = static_cast<float>(p[static_cast<size_t>(answer.label)]);
+  std::vector<int32_t> order(p.size());
+  std::iota(order.begin(), order.end(), 0);
+  const size_t shown = std::min(order.size(), Evaluation::Opinion::kClasses);
+  std::ranges::partial_sort(order, order.begin() + static_cast<ptrdiff_t>(shown), [&](int32_t a, int32_t b) {
+    const double pa = p[static_cast<size_t>(a)], pb = p[static_cast<size_t>(b)];
+    return pa > pb || (pa == pb && a < b);
+  });
+  for (size_t k = 0; k < shown; ++k) {
+    opinion.classes[k] = order[k];
+    opinion.probabilities[k] = static_cast<float>(p[static_cast<size_t>(order[k])]);
+  }
+  return opinion;
+}
 
 void add_examples(Evaluation& result, int64_t most, const uint8_t* images, size_t bytes,
                   const std::vector<int32_t>& labels) {
@@ -205,6 +234,7 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
 
   const auto ahead = images.read_ahead(ranks, [&] { comm.heartbeat().advance(Phase::evaluation); });
   std::vector<Answer> mine(share), all(share * static_cast<size_t>(ranks));
+  std::vector<Evaluation::Opinion> my_opinions(options.opinions ? share : 0);
   const auto classes = static_cast<size_t>(images.set().classes());
   Evaluation result{.split = std::move(split)};
   std::optional<Error> damaged;  // found by this rank; all ranks get it when all are done
@@ -230,18 +260,28 @@ std::optional<Evaluation> evaluate(Evaluator& evaluator, const EvalPipeline& ima
     }
     const bool shows = b == 0 && options.examples > 0;
     if (shows) add_examples(result, options.examples, in.images.data(), images.set().shape().bytes(), labels);
-    const BatchAnswers batch_answers = run_batch(evaluator, labels, options.views, shows);
+    const BatchAnswers batch_answers = run_batch(evaluator, labels, options.views, shows || options.opinions);
     std::ranges::copy(batch_answers.answers, &mine[static_cast<size_t>(round) * batch]);
     if (shows) add_logits(result, batch_answers.logits, classes);
+    for (size_t i = 0; options.opinions && i < labels.size(); ++i)
+      my_opinions[static_cast<size_t>(round) * batch + i] =
+          opinion_of(b * evaluator.batch() + static_cast<int64_t>(i), batch_answers.answers[i],
+                     std::span(batch_answers.logits).subspan(i * classes, classes));
   }
   run_on_all_ranks(comm, [&] {
     if (damaged) throw *damaged;
   });
   comm.gather_all(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
-  sum_up(result, images, [&](size_t i) -> const Answer& {
+  const auto slot_of = [&](size_t i) {
     const size_t b = i / batch, rank = b % static_cast<size_t>(ranks);
-    return all[rank * share + b / static_cast<size_t>(ranks) * batch + i % batch];
-  });
+    return rank * share + b / static_cast<size_t>(ranks) * batch + i % batch;
+  };
+  sum_up(result, images, [&](size_t i) -> const Answer& { return all[slot_of(i)]; });
+  if (!options.opinions) return result;
+  std::vector<Evaluation::Opinion> opinions(all.size());
+  comm.gather_all(std::as_bytes(std::span(my_opinions)), std::as_writable_bytes(std::span(opinions)));
+  for (size_t i = 0; i < static_cast<size_t>(images.images()); ++i)
+    if (all[slot_of(i)].label != EvalPipeline::kNoLabel) result.opinions.push_back(opinions[slot_of(i)]);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Evaluation: processes every image exactly once, with the same results on any number of ranks.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +36,17 @@ struct Evaluation {
     std::vector<float> logits;
   };
   std::vector<Example> examples;  // the first images, if requested
+  /// What the network says of an image. Probabilities that are not finite are 0.
+  struct Opinion {
+    static constexpr size_t kClasses = 3;
+    int32_t place;  // among the evaluated images
+    int32_t label, predicted;
+    bool correct;
+    float label_probability;
+    std::array<int32_t, kClasses> classes;  // the most probable ones, in this order; -1: there are fewer
+    std::array<float, kClasses> probabilities;
+  };
+  std::vector<Opinion> opinions;  // of all images that are not damaged, in order, if requested
 
   double accuracy() const { return images > 0 ? static_cast<double>(correct) / static_cast<double>(images) : 0; }
   /// The fields of an `eval` record, without event, step and epoch.
@@ -44,6 +56,7 @@ struct Evaluation {
 struct EvaluationOptions {
   EvalViews views = EvalViews::plain;                             // each view is one pass
   int64_t examples = 0;                                           // the number of first images that are kept, on rank 0
+  bool opinions = false;                                          // Evaluation::opinions, on every rank
   std::function<void(int64_t images, int64_t of)> progress = {};  // called now and then: images so far, on all ranks
 };
 /// Takes the answer for an image: its place in `images`, its label and its logits.

@@ -13,6 +13,7 @@
 #include "base/host.h"
 #include "base/shell_word.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "base/version.h"
 #include "comm/all_ranks.h"
 #include "data/description.h"
@@ -40,6 +41,13 @@ std::string word_of_split(std::string_view split) { return split == "val" ? "val
 std::string moment(int64_t step, int64_t steps_per_epoch) {
   const std::string epoch = str("epoch ", (step + steps_per_epoch - 1) / steps_per_epoch);
   return step % steps_per_epoch == 0 ? epoch : str("step ", step, " (", epoch, ")");
+}
+
+/// Where the given keys come from: files, and words of the command line, which may be any bytes.
+Json printable_origins(const Config& config) {
+  Json origins = Json::object();
+  for (const auto& [key, origin] : config.origins) origins[key] = printable(origin);
+  return origins;
 }
 
 std::string all_learn(const Config& config) {
@@ -148,7 +156,8 @@ void RunSummary::record_start() const {
                    {"micro_batch_size", batch.micro},
                    {"gradient_accumulation_steps", batch.accumulation},
                    {"seed", config.seed},
-                   {"host", host_name()}});
+                   {"host", host_name()},
+                   {"origins", printable_origins(config)}});
 }
 
 /// What becomes of a communication_data_type of 16 bits; empty: none is asked for.

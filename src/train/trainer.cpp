@@ -19,6 +19,7 @@
 #include "train/divergence.h"
 #include "train/event_log.h"
 #include "train/progress_lines.h"
+#include "train/run/evaluation_files.h"
 #include "train/run/run_files.h"
 #include "train/run/sample_grid.h"
 #include "train/signals.h"
@@ -177,6 +178,7 @@ bool Trainer::finish() {
   if (!log_.keeps_records()) return true;
   result["weights_sha256"] = hash;
   if (!average.empty()) result["ema_sha256"] = average;
+  keep_evaluation();
   summary_->record_end(early_stop_ ? RunFolder::kStoppedEarly : RunFolder::kFinished, result);
   run_.sync();
   summary_->print_end(hash, result, folder_->path(), *final_result_);
@@ -197,6 +199,7 @@ bool Trainer::evaluation_due() const {
 
 /// Evaluates images with the weights as they are. Empty: ranks agreed to stop instead.
 std::vector<Evaluation> Trainer::evaluate_each(const std::vector<NamedPipeline>& splits) {
+  const bool may_be_final = state_.step == total_steps_ || config_.train.early_stopping.patience > 0;
   std::vector<Evaluation> results;
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
   for (const auto& [images, split] : splits) {
@@ -205,6 +208,7 @@ std::vector<Evaluation> Trainer::evaluate_each(const std::vector<NamedPipeline>&
       if (results.empty()) examples = std::max(examples, listener->examples());
     const EvaluationOptions options{.views = config_.train.eval_views,
                                     .examples = examples,
+                                    .opinions = may_be_final && images == splits.back().first,
                                     .progress = [&, name = std::string(split)](int64_t done, int64_t of) {
                                       for (const auto& listener : listeners_) listener->show_evaluating(name, done, of);
                                     }};
@@ -248,7 +252,7 @@ bool Trainer::evaluate_now(Because because) {
     session_.check_data();
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     final_result_ = results.back();
-    evaluated_step_ = state_.step;
+    final_step_ = evaluated_step_ = state_.step;
     const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
     const bool in_epoch_line = lines_of_epochs_ && ends_epoch && state_.step > clock_.first_step();
     for (const Evaluation& e : results) report(e, state_.step, in_epoch_line && &e == &results.front());
@@ -273,6 +277,16 @@ bool Trainer::evaluate_now(Because because) {
   return done;
 }
 
+/// Writes what the last evaluation found into the run's folder; a failure costs the run nothing else.
+void Trainer::keep_evaluation() {
+  const EvalPipeline& images = final_result_->split == "test" ? *test_ : *validation_;
+  try {
+    write_evaluation(folder_->files(), folder_->path(), *final_result_, images, final_step_);
+  } catch (const Error& error) {
+    log_.warn(str("the evaluation is not kept for reports: ", error.what()));
+  }
+}
+
 /// Evaluates the weights of best.bin: the test images, or without them the validation images again. False: ranks agreed
 /// to stop instead.
 bool Trainer::judge_best() {
@@ -289,6 +303,7 @@ bool Trainer::judge_best() {
     session_.check_data();
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     final_result_ = std::move(results.front());
+    final_step_ = step;
     if (test_) report(*final_result_, step, /*in_epoch_line=*/false);
   });
   return done;

@@ -65,6 +65,7 @@ class Trainer {
   std::vector<Evaluation> evaluate_each(const std::vector<NamedPipeline>& splits);
   std::vector<Evaluation> evaluate_splits(const std::vector<NamedPipeline>& splits);
   bool judge_best();
+  void keep_evaluation();
   int64_t step_of_best();
   void load_best();
   void report(const Evaluation& e, int64_t step, bool in_epoch_line);
@@ -99,6 +100,7 @@ class Trainer {
   std::optional<Evaluation>
       final_result_;  // the latest one of the test images, or without them of the validation images
   int64_t evaluated_step_ = -1;
+  int64_t final_step_ = -1;  // of the weights that it is of
   int64_t replaced_before_ = 0,
           replaced_told_ = 0;             // RunState::replaced at the start of this process and at the latest report
   std::vector<std::string> unread_told_;  // classes of which no picture could be read

@@ -234,7 +234,7 @@ def unimplemented_features_are_refused_by_name():
     for words, name in [(["--device", "cuda"], "cuda"), (["--with_cuda"], "cuda"),
                         (["--dtype", "fp16"], "fp16"), (["--backend", "nccl"], "nccl")]:
         fails(USAGE, run("train", "--config", DEFAULT, "--output", path("out-later"), *words), name)
-    for verb in ["predict", "report", "completion"]:
+    for verb in ["predict", "completion"]:
         fails(USAGE, run(verb, "x"), verb)
     fails(USAGE, run("export", "--ckpt", "x", "--out", "y", "--format", "gguf"), "gguf")
     fails(USAGE, run("export", "--ckpt", "x", "--out", "m.PTH"), "m.PTH", "model.safetensors")

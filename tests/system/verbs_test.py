@@ -55,7 +55,7 @@ def misspelt_commands_name_the_right_one():
                               ("estimate", "--rank", "--ranks"), ("sweep", "--gird", "--grid")]:
         bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
     for word, meant in [("test", "eval"), ("val", "eval"), ("validate", "eval"), ("fit", "train"), ("infer", "predict"),
-                        ("lr_find", "lr-find"), ("benchmark", "bench"), ("tune", "sweep")]:
+                        ("lr_find", "lr-find"), ("benchmark", "bench"), ("tune", "sweep"), ("plot", "report")]:
         bad(USAGE, "did you mean '%s'?" % meant, word)
     for verb, word, meant in [("train", "--learning-rate", "--lr"), ("train", "--learning_rate", "--lr"),
                               ("train", "--bs", "--batch-size"), ("train", "--num-epochs", "--epochs"),
@@ -76,7 +76,7 @@ def misspelt_commands_name_the_right_one():
 @check
 def the_help_of_every_verb_ends_with_two_examples_that_name_its_options():
     verbs = re.findall(r"(?m)^  (\S+)  ", good("--help"))
-    expect("lr-find" in verbs and len(verbs) == 15, verbs)
+    expect("lr-find" in verbs and len(verbs) == 16, verbs)
     for verb in verbs:
         text = good("help", verb)
         options, examples = text.split("\nExamples:\n")

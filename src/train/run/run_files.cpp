@@ -18,8 +18,8 @@
 namespace ct {
 namespace {
 
-constexpr std::array kRunFiles = {kConfigFile, kMetricsTable, kLastFile,      kBestFile,
-                                  kTokenFile,  kMetricsFile,  kSampleGridFile};
+constexpr std::array kRunFiles = {kConfigFile,  kMetricsTable,   kLastFile,       kBestFile,    kTokenFile,
+                                  kMetricsFile, kSampleGridFile, kEvaluationFile, kPicturesFile};
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
 constexpr uint64_t kLongestHead = 65536, kLongestConfig = uint64_t{4} << 20;
 
@@ -59,12 +59,14 @@ bool is_token(std::string_view text) {
   return text.find_first_not_of(kKnown) == std::string_view::npos;
 }
 
-bool is_sample_grid(std::string_view png) { return is_png_by(png, kProgramName); }
+bool is_own_picture(std::string_view png) { return is_png_by(png, kProgramName); }
 
 /// Does a text begin so, or is it a piece of this beginning, of which a power failure has left no more?
 bool begins_with(std::string_view text, std::string_view beginning) {
   return text.starts_with(beginning.substr(0, text.size()));
 }
+
+bool is_evaluation(std::string_view text) { return begins_with(text, kEvaluationBeginning); }
 
 bool is_metrics_table(std::string_view text) { return begins_with(text, "event,step,"); }
 
@@ -93,10 +95,15 @@ struct RunFile {
 };
 
 std::vector<RunFile> run_files(const Path& out) {
-  std::vector<RunFile> files = {{out / kMetricsFile, is_metrics_file},  {out / kMetricsTable, is_metrics_table},
-                                {out / kConfigFile, is_sealed_config},  {out / kLastFile, has_marks},
-                                {out / kBestFile, has_marks},           {out / kTokenFile, is_token},
-                                {out / kSampleGridFile, is_sample_grid}};
+  std::vector<RunFile> files = {{out / kMetricsFile, is_metrics_file},
+                                {out / kMetricsTable, is_metrics_table},
+                                {out / kConfigFile, is_sealed_config},
+                                {out / kLastFile, has_marks},
+                                {out / kBestFile, has_marks},
+                                {out / kTokenFile, is_token},
+                                {out / kSampleGridFile, is_own_picture},
+                                {out / kEvaluationFile, is_evaluation},
+                                {out / kPicturesFile, is_own_picture}};
   const Path checkpoints = out / kCheckpointFolder;
   if (!is_folder(checkpoints)) return files;
   files.push_back({checkpoints / kLatestFile, is_latest});

@@ -16,6 +16,10 @@ inline constexpr std::string_view kConfigFile = "config.yaml", kMetricsFile = "m
                                   kCheckpointFolder = "ckpt";
 /// The file of train.sample_grid, and its writer.
 inline constexpr std::string_view kSampleGridFile = "sample_grid.png", kProgramName = "cifar-train";
+/// What the evaluation at a run's end found (train/run/evaluation_files.h), and its sheet of pictures.
+inline constexpr std::string_view kEvaluationFile = "evaluation.json", kPicturesFile = "evaluation.png";
+/// How the former begins.
+inline constexpr std::string_view kEvaluationBeginning = "{\"format\":\"cifar-train evaluation 1\",";
 /// The records of a sweep, whose folder is not a run's.
 inline constexpr std::string_view kSweepRecords = "sweep.jsonl";
 /// In the folder of checkpoints: the name of the newest one, like DeepSpeed's tag.

@@ -172,6 +172,7 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
+  for (const std::string_view name : {kEvaluationFile, kPicturesFile}) remove_file(files_, out_ / name);  // of an end
   if (resumed != nullptr) name_latest();
 }
 

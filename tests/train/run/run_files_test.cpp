@@ -18,6 +18,8 @@ TEST(RunFiles, ItsOwnAreKnownAgain) {
   spill(folder / "metrics.csv", "event,step,epoch,loss\n");
   spill(folder / "metrics.jsonl", "");
   spill(folder / "sample_grid.png", png_of(std::vector<uint8_t>(12), 4, 3, kProgramName));
+  spill(folder / "evaluation.png", png_of(std::vector<uint8_t>(12), 4, 3, kProgramName));
+  spill(folder / "evaluation.json", std::string(kEvaluationBeginning));
   EXPECT_NO_THROW(require_own_files(folder.path()));
   EXPECT_FALSE(holds_run(folder.path()));
   spill(folder / "metrics.jsonl", "damaged\n{\"event\":\"step\",\"step\":3}\n");
@@ -51,6 +53,8 @@ TEST(RunFiles, OthersAreNamed) {
                                    {"metrics.csv", "loss\n"},
                                    {"last.bin", "notes"},
                                    {"sample_grid.png", "\x89PNG\r\n\x1a\n of another program"},
+                                   {"evaluation.png", "\x89PNG\r\n\x1a\n of another program"},
+                                   {"evaluation.json", "{\"format\":\"mine\"}"},
                                    {"best.bin", "\"header_crc32c\" of another run"}}) {
     TemporaryFolder folder;
     spill(folder / name, text);

@@ -1,0 +1,150 @@
+// cifar-train report: the curves, figures and settings of runs, as a page, a picture, a table, or text for a terminal.
+// It reads run folders only, and writes nothing but the report.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/in_order.h"
+#include "base/paths.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "cli/csv_table.h"
+#include "cli/report/export_curves.h"
+#include "cli/report/figures.h"
+#include "cli/report/page.h"
+#include "cli/report/text_chart.h"
+#include "cli/verbs.h"
+
+namespace ct {
+namespace {
+
+struct ReportFlags {
+  std::vector<std::string> runs;
+  std::string out;
+  bool text = false, csv = false, svg = false;
+};
+
+/// Where a run lies, and its name in the report.
+struct NamedRun {
+  Path folder;
+  std::string name;
+};
+
+/// The run in a folder, or all runs of a sweep. Throws Error(usage) if there is none.
+std::vector<NamedRun> runs_in(const std::string& word, bool* is_sweep) {
+  const Path folder = word;
+  if (const PathKind kind = kind_of(folder); kind != PathKind::folder)
+    fail(ExitCode::usage, in_quotes(word), kind == PathKind::nothing ? ": there is no such folder" : " is no folder",
+         ": give the folder of a run (its --output) or of a sweep");
+  if (report::may_be_run(folder)) return {{folder, word}};
+  if (const auto names = report::runs_of_sweep(folder)) {
+    *is_sweep = true;
+    std::vector<NamedRun> runs;
+    for (const std::string& name : *names) runs.push_back({folder / name, name});
+    if (!runs.empty()) return runs;
+    fail(ExitCode::usage, in_quotes(word), ": none of the sweep's runs has begun: try again later");
+  }
+  fail(ExitCode::usage, in_quotes(word),
+       " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of a sweep");
+}
+
+/// What is known of the runs; several are read at once. Throws Error(usage) if nothing is a run; what else cannot be
+/// read is named in one warning.
+report::Report read_report(const std::vector<std::string>& words) {
+  report::Report report;
+  std::vector<NamedRun> named;
+  for (const std::string& word : words) {
+    try {
+      for (NamedRun& run : runs_in(word, &report.is_sweep)) {
+        if (words.size() > 1 && run.name != word) run.name = (Path(word) / run.name).native();
+        named.push_back(std::move(run));
+      }
+    } catch (const Error& error) {
+      if (words.size() == 1) throw;
+      report.missing.emplace_back(error.what());
+    }
+  }
+  report.is_sweep = report.is_sweep && words.size() == 1;
+  const auto read = [&](int64_t i) {
+    const NamedRun& run = named[static_cast<size_t>(i)];
+    return report::read_run(run.folder, run.name);
+  };
+  const auto take = [&](int64_t, report::RunParts run) {
+    if (is_run(run)) return report.runs.push_back(std::move(run));
+    report.missing.push_back(in_quotes(run.folder.native()) + " holds no run" +
+                             (run.missing.empty() ? "" : ", but damaged files: " + run.missing.front()));
+  };
+  in_order(std::ssize(named), std::min<int>(available_cores(), static_cast<int>(named.size())), read, take);
+  if (report.runs.empty())
+    fail(ExitCode::usage, report.missing.front(),
+         report.missing.size() > 1 ? str("; nor does any of the ", report.missing.size() - 1, " others") : "",
+         ": give the folder of a run, with its metrics.jsonl");
+  report.title = words.size() == 1 ? words.front() : str("Comparison of ", report.runs.size(), " runs");
+  return report;
+}
+
+/// Which parts are missing, on one line.
+std::string missing_text(const report::Report& report) {
+  std::vector<std::string> lines = report.missing;
+  for (const report::RunParts& run : report.runs)
+    for (const std::string& line : run.missing) lines.push_back(in_quotes(run.name) + ": " + line);
+  if (lines.empty()) return "";
+  return lines.front() + (lines.size() > 1 ? str("; and ", lines.size() - 1, " more, which the page lists") : "") +
+         "; the report does without";
+}
+
+/// The curves of the runs for a terminal, and the figures beneath.
+void print_text(const report::Report& report) {
+  const report::Terminal terminal = report::terminal();
+  const report::Figure figure = report::progress_figure(report.runs);
+  for (const std::string& line : text_of(figure, terminal)) std::printf("%s\n", line.c_str());
+  for (size_t i = 0; i < report.runs.size(); ++i) {
+    const report::RunParts& run = report.runs[i];
+    const std::string text = report.runs.size() > 1 ? str(i + 1, " ") : "";
+    const std::string words = str(text, run.name, ": ", state_of(run), ". ", report::progress_in_words(run.records));
+    std::printf("\n%s", wrapped(printable(trimmed(words)), static_cast<size_t>(terminal.columns)).c_str());
+  }
+  std::printf("\n");
+}
+
+/// Writes a text into `out`, or to standard output if that is empty; a file that does not begin as this program's own
+/// is not replaced.
+void write_out(const std::string& out, const std::string& text, std::string_view beginning) {
+  if (out.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  require_replaceable_table(out, beginning, "--out");
+  FileSystem files;
+  write_file_atomic(files, out, text);
+}
+
+}  // namespace
+
+int verb_report(const Words& words) {
+  CLI::App app("Draws runs: curves, results, settings and machine, as one HTML file that needs nothing else.",
+               "cifar-train report");
+  ReportFlags f;
+  app.add_option("RUN", f.runs, "folders of runs, also of some that go on, or of a sweep")->required();
+  app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)");
+  auto* const text = app.add_flag("--text", f.text, "draw the curves in the terminal");
+  auto* const csv = app.add_flag("--csv", f.csv, "the curves as a table, on standard output or in --out");
+  auto* const svg = app.add_flag("--svg", f.svg, "the chart alone, on standard output or in --out");
+  text->excludes(csv)->excludes(svg)->excludes("--out");
+  csv->excludes(svg);
+  if (!parse(app, words)) return 0;
+
+  const report::Report report = read_report(f.runs);
+  warn(missing_text(report));
+  if (f.text) return print_text(report), 0;
+  if (f.csv) return write_out(f.out, curve_table(report.runs), report::kCurveHeader), 0;
+  if (f.svg) return write_out(f.out, chart_file(report.runs), report::kChartBeginning), 0;
+  if (f.out.empty()) f.out = f.runs.size() == 1 ? (Path(f.runs.front()) / "report.html").native() : "report.html";
+  write_out(f.out, page_text(report), report::kPageBeginning);
+  std::printf("%s\n", printable(f.out).c_str());
+  return 0;
+}
+
+}  // namespace ct

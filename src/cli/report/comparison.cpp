@@ -1,0 +1,85 @@
+#include "cli/report/comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "cli/sweep/results.h"
+
+namespace ct::report {
+namespace {
+
+bool is_fold(std::string_view key, std::string_view value) {
+  return key == "data.validation" && value.find('/') != value.npos;
+}
+
+/// The split of all best evaluations; nullopt: they are of several, or a run has none.
+std::optional<EvaluatedSplit> common_split(std::span<const RunParts> runs) {
+  std::optional<EvaluatedSplit> common;
+  for (const RunParts& run : runs) {
+    const EvalRecord* const best = best_evaluation(run.records);
+    if (!best || std::isnan(best->accuracy) || (common && *common != best->split)) return {};
+    common = best->split;
+  }
+  return common;
+}
+
+}  // namespace
+
+std::vector<std::string> differing_keys(std::span<const RunParts> runs) {
+  std::vector<std::string> order;
+  std::unordered_map<std::string, std::pair<std::string, size_t>> first;  // by key: a value, and how many runs have it
+  for (const RunParts& run : runs) {
+    for (const ConfigKey& key : run.config) {
+      const auto [found, is_new] = first.try_emplace(key.key, key.value, 0);
+      if (is_new) order.push_back(key.key);
+      found->second.second += found->second.first == key.value;
+    }
+  }
+  std::erase_if(order, [&](const std::string& key) { return key == "output" || first[key].second == runs.size(); });
+  return order;
+}
+
+std::vector<Settings> settings_of(std::span<const RunParts> runs) {
+  std::vector<Settings> all;
+  const std::vector<std::string> keys = differing_keys(runs);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::string text;
+    for (const std::string& key : keys) {
+      const std::string value = runs[i].value(key);
+      if (key != "seed" && !is_fold(key, value))
+        text += (text.empty() ? "" : ", ") + key + "=" + (value.empty() ? "-" : value);
+    }
+    if (text.empty()) text = "as configured";
+    auto found = std::ranges::find(all, text, &Settings::text);
+    if (found == all.end()) found = all.insert(all.end(), Settings{.text = text});
+    found->runs.push_back(i);
+    if (const EvalRecord* const best = best_evaluation(runs[i].records); best && !std::isnan(best->accuracy))
+      found->scores.push_back(best->accuracy);
+  }
+  for (Settings& settings : all) {
+    if (settings.scores.empty()) continue;
+    const MeanAndDeviation figures = mean_and_deviation(settings.scores);
+    settings.mean = figures.mean;
+    settings.deviation = figures.deviation;
+  }
+  return all;
+}
+
+std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings) {
+  const std::optional<EvaluatedSplit> split = common_split(runs);
+  if (!split || settings.size() < 2) return {};
+  const auto best = std::ranges::max_element(settings, {}, &Settings::mean);
+  return Best{static_cast<size_t>(best - settings.begin()), *split};
+}
+
+std::optional<Best> best_run(std::span<const RunParts> runs) {
+  const std::optional<EvaluatedSplit> split = common_split(runs);
+  if (!split || runs.size() < 2) return {};
+  const auto best =
+      std::ranges::max_element(runs, {}, [](const RunParts& run) { return best_evaluation(run.records)->accuracy; });
+  return Best{static_cast<size_t>(best - runs.begin()), *split};
+}
+
+}  // namespace ct::report

@@ -1,0 +1,490 @@
+"""report draws runs: as a page, in the terminal, as a table and as a picture, also of runs that go on or are damaged."""
+import concurrent.futures
+import csv
+import html.parser
+import io
+import math
+import os
+import sys
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+# All that the program writes into a page: whatever else is found there came from a run's folder.
+ELEMENTS = set("""html head meta title style body a header h1 h2 h3 nav ul li main section p div table caption thead tbody
+tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong""".split())
+ATTRIBUTES = set("""lang charset name content http-equiv class href id aria-label aria-labelledby aria-hidden role
+tabindex scope width height viewbox preserveaspectratio overflow x y x1 x2 y1 y2 cx cy r d dx points stroke-dasharray
+transform style""".split())
+VOID = {"meta"}
+
+
+class Page(html.parser.HTMLParser):
+    """A page, of which every element and attribute must be the program's own and every element closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.words, self.rows, self.labels = [], [], [], [], [], []
+        self.feed(text)
+        self.close()
+        expect_equal(self.open, [])
+        expect_equal(len(set(self.ids)), len(self.ids), "ids are unique")
+        expect(set(self.links) <= set(self.ids), self.links, self.ids)
+
+    def handle_starttag(self, tag, attributes):
+        self.check(tag, attributes)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append((dict(attributes).get("class", ""), []))
+
+    def handle_startendtag(self, tag, attributes):
+        self.check(tag, attributes)
+
+    def check(self, tag, attributes):
+        expect(tag in ELEMENTS, "<%s>" % tag)
+        for name, value in attributes:
+            expect(name in ATTRIBUTES, "<%s %s=%r>" % (tag, name, value))
+            expect(name != "href" or value.startswith("#"), value)
+            known = (r"(width: (calc\(100% - )?\d+px\)?|fill: var\(--ground\)|text-anchor: \w+|--[a-z]+: [-\d.]+(px)?"
+                     r"|--sheet: url\(data:image/png;base64,[\w+/=]+\)|; )*")
+            expect(name != "style" or re.fullmatch(known, value), value)
+            if name == "id":
+                self.ids.append(value)
+            if name == "aria-label":
+                self.labels.append(value)
+            if name == "href":
+                self.links.append(value[1:])
+
+    def handle_endtag(self, tag):
+        expect_equal(tag, self.open.pop())
+
+    def handle_data(self, text):
+        if self.open and self.open[-1] == "style":
+            expect("://" not in text and "<" not in text, text)
+            return
+        self.words.append(text)
+        if self.open and self.open[-1] in ("td", "th") and text.strip():
+            self.rows[-1][1].append(text)
+
+    def handle_decl(self, text):
+        expect_equal(text, "DOCTYPE html")
+
+    def handle_comment(self, text):
+        raise AssertionError("a comment: " + text)
+
+    handle_pi = unknown_decl = handle_comment
+
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def row(self, head):
+        """The cells of the row that begins so, and its class."""
+        found = [(cells, mark) for mark, cells in self.rows if cells and cells[0] == head]
+        expect(found, "no row %r" % head, self.rows)
+        return found[0]
+
+
+def page_of(*words):
+    done = succeeds("report", *words)
+    with open(done.stdout.strip(), encoding="utf-8") as file:
+        return Page(file.read()), done
+
+
+@functools.lru_cache(None)
+def trained():
+    train(path("run"), {**FEW, "data.path": few(), "train.epochs": 3, "data.validation": 80, "train.best.split": "val"})
+    return path("run")
+
+
+def made_up(folder, lines, config="seed: 1\n"):
+    """A folder with these records, and with a configuration unless that is None."""
+    os.makedirs(folder)
+    with open(os.path.join(folder, "metrics.jsonl"), "wb") as file:
+        for line in lines:
+            file.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+    if config is not None:
+        with open(os.path.join(folder, "config.yaml"), "w") as file:
+            file.write(config)
+    return folder
+
+
+def step(number, **fields):
+    return {"event": "step", "step": number, "epoch": 1, "loss": 2 / number, "lr": 0.1, "grad_norm": 1.0,
+            "samples_per_sec": 100.0, "wait_fraction": 0.1, **fields}
+
+
+# ---- the page
+
+@check
+def a_page_shows_a_run():
+    page, done = page_of(trained())
+    expect_equal(done.stdout, path("run", "report.html") + "\n")
+    expect_equal(done.stderr, "")
+    expect(page.ids[:2] != [] and {"results", "summary", "curves", "configuration", "machine"} <= set(page.ids), page.ids)
+    end, evals = records(trained(), "end")[-1], records(trained(), "eval")
+    expect_equal(page.row("weights_sha256")[0][1], end["weights_sha256"])
+    best = [e for e in evals if e["split"] == "val" and e["step"] == end["best"]["step"]][-1]
+    expect(page.row("best.bin")[0][1].startswith("%.2f %% of the validation images" % (100 * best["accuracy"])),
+           page.row("best.bin"))
+    expect_equal(page.row("state")[0][1], "finished")
+    expect_equal(page.row("train.epochs"), (["train.epochs", "3", "--set train.epochs=3"], "given"))
+    expect_equal(page.row("data.sampler"), (["data.sampler", "uniform", "default"], ""))
+    expect_equal(page.row("host")[0][1], records(trained(), "start")[-1]["host"])
+    finite = [cells[0] for _, cells in page.rows if cells[-1] == "all tensors are finite"]
+    expect_equal(finite, [str(number) for number in checkpoints(trained())])
+
+
+@check
+def a_report_replaces_a_report_and_no_other_file():
+    page_of(trained())
+    page_of(trained())
+    for name in ("mine.html", "mine.csv", "mine.svg"):
+        with open(path(name), "w") as file:
+            file.write("<html>mine</html>")
+        for words in ([], ["--csv"], ["--svg"]):
+            bad(USAGE, "was not written by this program", "report", trained(), *words, "--out", path(name))
+        with open(path(name)) as file:
+            expect_equal(file.read(), "<html>mine</html>")
+    bad(USAGE, "there is no folder", "report", trained(), "--out", path("nowhere", "a.html"))
+    bad(USAGE, "was not written", "report", trained(), "--csv", "--out", os.path.join(trained(), "metrics.csv"))
+
+
+@check
+def what_is_no_run_is_refused():
+    os.makedirs(path("empty"))
+    bad(USAGE, "there is no such folder", "report", path("nothing"))
+    bad(USAGE, "holds no run", "report", path("empty"))
+    bad(USAGE, "is no folder", "report", os.path.join(trained(), "best.bin"))
+    bad(USAGE, "holds no run", "report", path("empty"), path("nothing"))
+    bad(USAGE, "RUN is required", "report")
+    made_up(path("binary"), [os.urandom(5000)])
+    bad(USAGE, "holds no run", "report", path("binary"))
+    page, done = page_of(trained(), path("empty"), "--out", path("with-empty.html"))
+    expect_match(done.stderr, "^warning: .*empty' holds no run.*the report does without\n$")
+    expect_in("holds no run", page.text())
+
+
+@check
+def a_run_that_goes_on_is_drawn_without_its_incomplete_line():
+    folder = made_up(path("going-on"), [{"event": "start", "step": 0}, step(10), step(20), b'{"event":"step","st'])
+    page, done = page_of(folder)
+    expect_equal(done.stderr, "")
+    expect_in("goes on, or was interrupted: the newest record is of", page.row("state")[0][1])
+    expect_equal(page.row("optimizer steps")[0][1], "20")
+
+
+@check
+def damaged_parts_are_named_and_the_rest_is_drawn():
+    folder = made_up(path("damaged"), [step(10), b"\x00\x01garbage\n", step(20), b'{"event":"step"}\n'], "a: [\n")
+    os.makedirs(os.path.join(folder, "ckpt", "step-00000010"))
+    page, done = page_of(folder)
+    expect_equal(len(done.stderr.splitlines()), 1, done.stderr)
+    expect_match(done.stderr, "^warning: .*metrics.jsonl: 2 lines are no record; and 2 more, which the page lists")
+    for part in ("metrics.jsonl: 2 lines are no record", "config.yaml: ", "the checkpoint of step 10: "):
+        expect_in(part, page.text())
+    expect_equal(page.row("optimizer steps")[0][1], "20")
+
+
+# ---- the evaluation at the end
+
+def evaluation_files(folder):
+    found = []
+    for name in ("evaluation.json", "evaluation.png"):
+        with open(os.path.join(folder, name), "rb") as file:
+            found.append(file.read())
+    return found
+
+
+@check
+def the_evaluation_is_that_of_eval():
+    record = json.loads(evaluation_files(trained())[0])
+    said = json.loads(good("eval", "--ckpt", trained(), "--json", "--confusion", path("c.csv"), "--predictions", path("p.csv")))
+    for key in ("loss", "accuracy", "images", "split", "step"):
+        expect_equal(record[key], said[key], key)
+    for mine, others in zip(record["classes"], said["classes"]):
+        expect_equal([mine[k] for k in ("name", "precision", "recall", "f1")], [others[k] for k in ("name", "precision", "recall", "f1")])
+    expect(abs(record["calibration"]["ece"] - said["ece"]) < 1e-6, record["calibration"], said["ece"])
+    with open(path("c.csv")) as file:
+        (_, *names), *rows = csv.reader(file)
+    expect_equal({(a, b): n for a, b, n in record["confusion"]},
+                 {(a, b): int(n) for a, row in enumerate(rows) for b, n in enumerate(row[1:]) if n != "0"})
+    with open(path("p.csv")) as file:
+        rows = list(csv.DictReader(file))
+    for kind in ("right", "wrong"):
+        wanted = [r for r in rows if (r["label"] == r["predicted"]) == (kind == "right")]
+        wanted.sort(key=lambda r: -float(r["probability"]))
+        for picture, row in zip(record[kind], wanted):
+            expect(abs(picture["answers"][0]["probability"] - float(row["probability"])) < 1e-6, picture, row)
+            expect(abs(picture["label_probability"] - float(row["label_probability"])) < 1e-6, picture, row)
+            expect_equal(names[picture["label"]], rows[picture["image"]]["label"])
+        expect_equal(len(record[kind]), min(len(wanted), 32))
+
+
+@check
+def the_evaluation_is_the_same_on_any_ranks_and_stage():
+    wanted = evaluation_files(trained())
+    expect(len(wanted[1]) < 1 << 20 and wanted[1].startswith(b"\x89PNG"), len(wanted[1]))
+    for name, ranks, stage in [("two", 2, 0), ("four", 4, 3)]:
+        train(path(name), {**FEW, "data.path": few(), "train.epochs": 3, "data.validation": 80, "train.best.split": "val",
+                           "zero_optimization.stage": stage}, ranks=Ranks(ranks))
+        expect(evaluation_files(path(name)) == wanted, name)
+
+
+@check
+def a_run_knows_the_files_of_its_evaluation():
+    settings = {**FEW, "data.path": few(), "train.epochs": 1}
+    for name in ("evaluation.json", "evaluation.png"):
+        os.makedirs(path("foreign " + name))
+        with open(path("foreign " + name, name), "w") as file:
+            file.write("mine")
+        fails(USAGE, train(path("foreign " + name), settings, expecting=USAGE), name, "was not written by this program")
+    folder = path("goes on")
+    train(folder, settings)
+    for name in ("evaluation.json", "evaluation.png"):
+        with open(os.path.join(folder, name), "w") as file:
+            file.write("mine")
+    done = train(folder, {**settings, "train.epochs": 2})
+    for name in ("evaluation.json", "evaluation.png"):
+        expect_in("%s' was changed since the run wrote it" % name, done.stderr)
+        with open(os.path.join(folder, name + ".aside")) as file:
+            expect_equal(file.read(), "mine")
+    expect_equal(json.loads(evaluation_files(folder)[0])["step"], 24)
+    train(folder, {**settings, "train.epochs": 3, "train.max_steps": 26}, "--reset")
+    expect_equal(json.loads(evaluation_files(folder)[0])["step"], 26)
+
+
+@check
+def a_page_shows_the_evaluation():
+    page, _ = page_of(trained())
+    record = json.loads(evaluation_files(trained())[0])
+    expect_in("evaluation", page.ids)
+    for one in record["classes"]:
+        expect_equal(page.row(one["name"])[0][2:4], ["%.2f %%" % (100 * one[key]) for key in ("recall", "precision")])
+    for title in ("Confusion matrix", "Reliability", "Most confident right answers", "Most confident wrong answers"):
+        expect_in(title, page.text())
+    pictures = [words for words in page.labels if words.startswith("image ")]
+    expect_equal(len(pictures), len(record["right"]) + len(record["wrong"]))
+    folder = path("without sheet")
+    shutil.copytree(trained(), folder)
+    flip(os.path.join(folder, "evaluation.png"), -20)
+    page, done = page_of(folder)
+    expect_match(done.stderr, "^warning: .*evaluation.png: it does not belong to evaluation.json, or is damaged; the report")
+    expect_in("Most confident right answers", page.text())
+
+
+# ---- several runs
+
+@check
+def runs_beside_each_other_have_their_differing_keys_marked():
+    folders = [made_up(path("beside", name), [step(i, loss=i) for i in range(1, 9)] +
+                       [{"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy}],
+                       "seed: 1\noutput: %s\noptimizer: {params: {lr: %s}}\n" % (name, lr))
+               for name, lr, accuracy in [("a", 0.1, 0.5), ("b", 0.2, 0.75)]]
+    page, done = page_of(*folders, "--out", path("beside.html"))
+    expect_equal(page.row("\u2260 optimizer.params.lr"), (["\u2260 optimizer.params.lr", "0.1", "0.2"], "differs"))
+    expect_equal(page.row("seed"), (["seed", "1", "1"], ""))
+    cells, mark = page.row("\u2605 2 %s (best)" % folders[1])
+    expect_equal((mark, cells[1:5]), ("best", ["75.00 % val", "1", "-", "0.2"]))
+
+
+@check
+def the_best_row_of_a_sweep_is_marked():
+    output = path("sweep")
+    good("sweep", "--config", DEFAULT, "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--set",
+         "data.validation=80", "--set", "train.epochs=1", "--grid", "scheduler.params.warmup_max_lr=0.01,1e-09", "--repeats",
+         "2", "--output", output, "-q")
+    page, _ = page_of(output)
+    best = [cells for mark, cells in page.rows if mark == "best"]
+    expect_equal([row[0] for row in best][:1], ["\u2605 scheduler.params.warmup_max_lr=0.01 (best)"])
+    expect_equal(best[0][1], "2 of 2")
+    with open(os.path.join(output, "table.md")) as file:
+        expect_in(best[0][2].split()[0], file.read())
+    expect_in("A sweep of 4 runs", page.text())
+
+
+# ---- terminal, table, picture
+
+def is_braille(letter):
+    return "\u2800" < letter <= "\u28ff"
+
+
+@check
+def the_terminal_shows_curves_in_its_width():
+    for columns in (40, 80, 200):
+        for locale in ("C.UTF-8", "C"):
+            text = good("report", trained(), "--text", COLUMNS=str(columns), LC_ALL=locale)
+            lines = text.splitlines()
+            expect(max(map(len, lines[:30])) <= columns, text)
+            expect_in("Accuracy in evaluations (%)", text)
+            expect(any(map(is_braille, text)) if locale != "C" else text.isascii(), text)
+            expect(len(max(lines, key=len)) > columns / 2, text)
+    text, _ = on_terminal("report", trained(), "--text")
+    expect(150 < max(map(len, text.splitlines())) <= 200, text)
+    bad(USAGE, "excludes", "report", trained(), "--text", "--csv")
+
+
+@check
+def the_table_has_every_record():
+    rows = list(csv.DictReader(io.StringIO(good("report", trained(), "--csv"))))
+    for event in ("step", "epoch", "eval"):
+        wanted = sorted(records(trained(), event), key=lambda r: (r["step"], r.get("split", "") == "test"))
+        found = [row for row in rows if row["event"] == event]
+        expect_equal([int(row["step"]) for row in found], [r["step"] for r in wanted])
+        for field in ("loss", "accuracy", "lr", "grad_norm", "samples_per_sec", "wait_fraction"):
+            expect_equal([row[field] and float(row[field]) for row in found],
+                         [r[field] if r.get(field) is not None else "" for r in wanted], event, field)
+    good("report", trained(), "--csv", "--out", path("curves.csv"))
+    good("report", trained(), "--csv", "--out", path("curves.csv"))
+
+
+@check
+def the_picture_is_svg():
+    root = xml.etree.ElementTree.fromstring(good("report", trained(), "--svg").encode())
+    expect_equal(root.tag, "{http://www.w3.org/2000/svg}svg")
+    words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    expect("Learning rate" in words and "optimizer step" in words, words)
+    good("report", trained(), trained(), "--svg", "--out", path("chart.svg"))
+
+
+# ---- hostile folders
+
+MARKUP = ["<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "' onload='alert(1)", "</style><script>x</script>",
+          "--><svg onload=alert(1)>", "]]><b>", "&lt;b&gt;&#60;b&#62;", "\x1b[31mred\x07\x00\x9b", "\u202egnp.exe", "\ud800",
+          "javascript:alert(1)", "A" * 100000, "</td></tr></table></title>", "<!-- ", "{{7*7}}", "=1+1", "\r\n\t", ""]
+
+
+def hostile_value(numbers):
+    return numbers.choice([None, True, -1, 0, 1e308, -1e308, 5e-324, 2 ** 63, -2 ** 63, 1.5, float("nan"), float("inf"), [],
+                           {}, [[1, [2]]], {"a": {"b": [{}]}}, numbers.choice(MARKUP)])
+
+
+def hostile_records(numbers):
+    keys = ["step", "epoch", "loss", "lr", "grad_norm", "samples_per_sec", "wait_fraction", "accuracy", "images", "split",
+            "per_class", "reason", "best", "seconds", "peak_bytes", "traffic", "model", "dataset", "device", "host", "version",
+            "origins", "weights_sha256", "parameters", "time_ms"]
+    for i in range(numbers.randrange(1, 60)):
+        event = numbers.choice(["start", "step", "step", "epoch", "eval", "checkpoint", "end", "new", numbers.choice(MARKUP)])
+        record = {"event": event, "step": i, "split": "test", "accuracy": 0.5, "loss": 1}
+        for key in numbers.sample(keys, numbers.randrange(len(keys))):
+            record[key] = hostile_value(numbers)
+        yield record
+    deep = numbers.choice(["[", '{"a":']) * 200000
+    yield numbers.choice([b"", b"\xff\xfe\x00\n", b"null\n[]\n7\n\"text\"\n", b'{"event":"start","host":' + deep.encode() + b"\n",
+                          b'{"event":"step","step":1' + b',"a":1' * 50000 + b"}\n", numbers.randbytes(3000)])
+
+
+def hostile_config(numbers):
+    return numbers.choice([None, "", "a: [1, 2", "seed: 1\nseed: 2\n", "- a\n", "[" * 5000, "a: &a [*a]\n",
+                           *["%s: %s\n" % (json.dumps(key), json.dumps(value)) for key in MARKUP[:3] for value in MARKUP[:9]],
+                           "x: {y: '<b>', \"<i>\": [1, \"</td><script>\"]}\n", "\x00\x01", "k: " + "v" * 900000])
+
+
+def hostile_evaluation(numbers):
+    record = json.loads(evaluation_files(trained())[0])
+    for one in record["classes"]:
+        one["name"] = numbers.choice(MARKUP)
+    for _ in range(numbers.randrange(4)):
+        at = record
+        while isinstance(at, (dict, list)) and at:
+            key = numbers.choice(list(at) if isinstance(at, dict) else range(len(at)))
+            if numbers.randrange(3) == 0 and key != "format":
+                at[key] = hostile_value(numbers)
+                break
+            at = at[key]
+    return record
+
+
+def hostile_run(i):
+    numbers = random.Random(i)
+    folder = made_up(path("hostile", "%d %s" % (i, numbers.choice(["", "<script>alert(1)</script>".replace("/", ""), "\x1b[0m'\""]))),
+                     hostile_records(numbers), None)
+    config = hostile_config(numbers)
+    if config is not None:
+        with open(os.path.join(folder, "config.yaml"), "w", errors="surrogatepass") as file:
+            file.write(config)
+    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl"):
+        at = os.path.join(folder, name)
+        what = numbers.randrange(30)
+        if what < 8 and os.path.lexists(at):
+            os.remove(at)
+        if what == 0:
+            os.mkdir(at)
+        elif what == 1:
+            os.mkfifo(at)
+        elif what == 2:
+            os.symlink(numbers.choice(["/dev/zero", "/etc/passwd", name, "nowhere"]), at)
+        elif what == 3:
+            with open(at, "wb") as file:
+                file.write(numbers.randbytes(numbers.randrange(20000)))
+        elif what == 4:
+            with open(at, "w") as file:
+                json.dump({key: hostile_value(numbers) for key in ("event", "run", "classes", "confusion", "pictures")}, file)
+        elif what < 15 and name == "evaluation.json":
+            with open(at, "w") as file:
+                json.dump(hostile_evaluation(numbers), file, separators=(",", ":"))
+    if numbers.randrange(3) == 0 and not os.path.lexists(os.path.join(folder, "ckpt")):
+        for s in ("step-00000001", "step-99999999", "step-<b>", ".tmp-step-00000001"):
+            os.makedirs(os.path.join(folder, "ckpt", s))
+            with open(os.path.join(folder, "ckpt", s, "manifest.json"), "wb") as file:
+                file.write(numbers.choice([b"", b"{}", b"[" * 100000, numbers.randbytes(100)]))
+    return folder
+
+
+@check
+def two_hundred_hostile_folders_inject_nothing():
+    def report_of(i):
+        folder = hostile_run(i)
+        out = path("hostile-%d.html" % i)
+        done = run("report", folder, "--out", out)
+        expect(done.returncode in (DONE, USAGE), i, done.returncode, done.stderr)
+        expect("\x1b" not in done.stderr and "\x00" not in done.stderr, i, done.stderr)
+        if done.returncode != DONE:
+            fails(USAGE, done, "run")
+            return 0
+        expect(len(done.stderr.splitlines()) <= 1 and "error" not in done.stderr.split(":")[0], i, done.stderr)
+        with open(out, "rb") as file:
+            content = file.read()
+        expect(len(content) <= 3 << 20, i, len(content))
+        text = content.decode()
+        expect(not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), i)
+        try:
+            Page(text)
+        except AssertionError as error:
+            raise AssertionError("folder %d: %s" % (i, error))
+        return 1
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        drawn = sum(pool.map(report_of, range(200)))
+    expect(drawn > 100, drawn)
+
+
+# ---- speed
+
+@check
+def a_hundred_thousand_records_take_less_than_a_second():
+    numbers = random.Random(1)
+    lines = [{"event": "start", "step": 0}]
+    for i in range(1, 100001):
+        lines.append(step(10 * i, loss=2.3 * math.exp(-i / 4e4) + numbers.random(), grad_norm=numbers.random(), samples=40 * i,
+                          loss_scale=1, skipped=0, seconds_left=1.5))
+        if i % 1000 == 0:
+            lines.append({"event": "eval", "split": "val", "step": 10 * i, "epoch": i // 1000, "loss": 1.0,
+                          "accuracy": i / 2e5, "per_class": [0.5] * 10, "images": 1000})
+    runs = [made_up(path("long-0"), lines)]
+    for i in range(1, 20):
+        os.mkdir(path("long-%d" % i))
+        for name in ("metrics.jsonl", "config.yaml"):
+            os.link(os.path.join(runs[0], name), path("long-%d" % i, name))
+        runs.append(path("long-%d" % i))
+    for folders, most in ((runs[:1], 1), (runs, 5)):
+        begin = time.monotonic()
+        page_of(*folders, "--out", path("long.html"))
+        seconds, size = time.monotonic() - begin, os.path.getsize(path("long.html"))
+        print("      %d runs: %.2f s, %.2f MB" % (len(folders), seconds, size / 1e6))
+        expect(size <= 3e6 * len(folders), size)
+        expect(seconds <= 3 * most, seconds)  # other programs may have the cores
+
+
+main()
