@@ -109,7 +109,7 @@ class EvaluationPart {
     for (const FinalEvaluation::Pair& pair : e_.confusion)
       if (pair.label != pair.predicted) worst = std::max(worst, pair.images);
     const char* const caption = "Confusion matrix: images by true class (rows) and answer (columns)";
-    out_.open("div", {{"class", "scroll"}, {"role", "region"}, {"aria-label", caption}, {"tabindex", "0"}});
+    out_.open("div", {{"class", "scroll"}, {"role", "group"}, {"aria-label", caption}, {"tabindex", "0"}});
     out_.open("table", {{"class", "matrix"}});
     out_.element("caption", caption);
     out_.open("thead");

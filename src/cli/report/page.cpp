@@ -166,7 +166,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       table.cell(count_or_dash(last_step_of(run.records)));
       table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
-      table.cell(state_of(run));
+      table.cell(run.reason().empty() ? "not ended" : run.reason());
     }
   }
   if (best) out.element("p", chosen_by(best->by));
