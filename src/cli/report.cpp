@@ -15,6 +15,7 @@
 #include "cli/report/figures.h"
 #include "cli/report/page.h"
 #include "cli/report/text_chart.h"
+#include "cli/report/texts.h"
 #include "cli/verbs.h"
 
 namespace ct {

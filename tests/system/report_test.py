@@ -274,6 +274,12 @@ def a_page_shows_the_evaluation():
     expect_in("Most confident right answers", page.text())
 
 
+@check
+def a_full_disk_is_reported():
+    for words in ([], ["--csv"], ["--svg"]):
+        bad(IO, "No space left", "report", trained(), *words, "--out", "/dev/full")
+
+
 # ---- several runs
 
 @check

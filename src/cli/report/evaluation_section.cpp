@@ -10,14 +10,13 @@
 #include "base/text.h"
 #include "cli/report/curve.h"
 #include "cli/report/tables.h"
+#include "cli/report/texts.h"
 #include "metrics/log_format.h"
 
 namespace ct::report {
 namespace {
 
 constexpr size_t kMostRows = 40, kLargestMatrix = 30, kMostMistakes = 15, kMostName = 60;
-
-std::string share_or_dash(double share) { return std::isnan(share) ? "-" : percent(share); }
 
 std::string base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -35,8 +34,8 @@ class EvaluationPart {
   void write() {
     const std::string split = e_.split == "val" ? "validation" : e_.split == "test" ? "test" : "evaluated";
     out_.element("p", str(count_text(e_.images), " ", split, " images, weights of step ", count_text(e_.step),
-                          ": accuracy ", share_or_dash(e_.accuracy), ", loss ", number_text(e_.loss),
-                          ", expected calibration error ", share_or_dash(e_.ece), "."));
+                          ": accuracy ", share_text(e_.accuracy), ", loss ", number_text(e_.loss),
+                          ", expected calibration error ", share_text(e_.ece), "."));
     out_.open("div", {{"class", "beside"}});
     if (!e_.classes.empty()) write_classes();
     if (!e_.confusion.empty()) write_confusion();
@@ -77,8 +76,8 @@ class EvaluationPart {
                  {"answered", Column::number}});
     for (const size_t c : order) {
       const FinalEvaluation::Class& one = e_.classes[c];
-      table.row_of(name(c), {count_text(one.images), share_or_dash(one.recall), share_or_dash(one.precision),
-                             share_or_dash(one.f1), count_text(one.predicted)});
+      table.row_of(name(c), {count_text(one.images), share_text(one.recall), share_text(one.precision),
+                             share_text(one.f1), count_text(one.predicted)});
     }
   }
 
@@ -109,7 +108,7 @@ class EvaluationPart {
     for (const FinalEvaluation::Pair& pair : e_.confusion)
       if (pair.label != pair.predicted) worst = std::max(worst, pair.images);
     const char* const caption = "Confusion matrix: images by true class (rows) and answer (columns)";
-    out_.open("div", {{"class", "scroll"}, {"role", "region"}, {"aria-label", caption}, {"tabindex", "0"}});
+    out_.open("div", {{"class", "scroll"}, {"role", "group"}, {"aria-label", caption}, {"tabindex", "0"}});
     out_.open("table", {{"class", "matrix"}});
     out_.element("caption", caption);
     out_.open("thead");
@@ -193,7 +192,7 @@ void write_recalls(Markup& out, const std::vector<double>& per_class) {
               shown < per_class.size() ? str("Accuracy of the first ", shown, " classes, newest evaluation")
                                        : "Accuracy of each class, newest evaluation",
               {{"class"}, {"recall", Column::number}});
-  for (size_t c = 0; c < shown; ++c) table.row_of(str("class ", c), {share_or_dash(per_class[c])});
+  for (size_t c = 0; c < shown; ++c) table.row_of(str("class ", c), {share_text(per_class[c])});
 }
 
 }  // namespace
@@ -233,7 +232,7 @@ void draw_reliability(Markup& out, const std::vector<FinalEvaluation::Bin>& bins
   for (const FinalEvaluation::Bin& bin : bins) {
     most = std::max(most, bin.images);
     if (bin.images > 0)
-      words += str("probability ", share_or_dash(bin.probability), ": ", share_or_dash(bin.accuracy), " right of ",
+      words += str("probability ", share_text(bin.probability), ": ", share_text(bin.accuracy), " right of ",
                    count_text(bin.images), ". ");
   }
   const std::string title = str("reliability-", number, "-title"), description = str("reliability-", number, "-desc");

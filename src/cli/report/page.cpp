@@ -1,9 +1,6 @@
 #include "cli/report/page.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -12,36 +9,14 @@
 #include "cli/report/evaluation_section.h"
 #include "cli/report/figures.h"
 #include "cli/report/page_style.h"
+#include "cli/report/runs_section.h"
 #include "cli/report/tables.h"
-#include "metrics/console.h"
-#include "metrics/log_format.h"
+#include "cli/report/texts.h"
 
 namespace ct::report {
 namespace {
 
-constexpr size_t kMostKeyColumns = 6;  // differing keys in the table of runs
 constexpr size_t kMostEvaluations = 200, kMostMissing = 50;
-
-constexpr const char* kStar = "\u2605 ";
-
-std::string dash_or(std::string text) { return text.empty() ? "-" : text; }
-std::string count_or_dash(int64_t count) { return count < 0 ? "-" : count_text(count); }
-std::string share_text(double share) { return std::isnan(share) ? "-" : percent(share); }
-std::string figure_or_dash(double number) { return std::isnan(number) ? "-" : number_text(number); }
-std::string bytes_or_dash(double bytes) {
-  return bytes >= 0 && bytes < 1e18 ? human_bytes(static_cast<uint64_t>(bytes)) : "-";
-}
-
-int64_t last_step_of(const RunRecords& r) {
-  int64_t last = -1;
-  if (!r.steps.empty()) last = r.steps.back().step;
-  if (!r.evals.empty()) last = std::max(last, r.evals.back().step);
-  return std::max(last, count_in(r.end, "step"));
-}
-
-std::string split_word(EvaluatedSplit split) {
-  return split == EvaluatedSplit::val ? "validation" : std::string(word_of(split));
-}
 
 const Tree& child(const Tree& object, const char* key) {
   static const Tree kNothing;
@@ -87,100 +62,11 @@ void write_missing(Contents& page, const Report& report) {
   out.close("ul");
 }
 
-void write_summary_of_one(Markup& out, const RunParts& run) {
-  const RunRecords& r = run.records;
-  std::vector<std::pair<std::string, std::string>> pairs = {{"state", state_of(run)}};
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty() && value != "-") pairs.emplace_back(name, value);
-  };
-  add("model", text_in(r.start, "model"));
-  add("data set", text_in(r.start, "dataset"));
-  add("training images", count_or_dash(count_in(r.start, "train_images")));
-  add("parameters", count_or_dash(count_in(r.start, "parameters")));
-  add("optimizer steps", count_or_dash(last_step_of(r)));
-  if (!r.epochs.empty()) add("epochs", count_or_dash(r.epochs.back().epoch));
-  if (const EvalRecord* const best = best_evaluation(r)) {
-    add("best.bin", str(share_text(best->accuracy), " of the ", split_word(best->split), " images, loss ",
-                        figure_or_dash(best->loss), ", step ", count_text(best->step)));
-    if (const EvalRecord* const test = newest_evaluation(r, EvaluatedSplit::test); test && test != best)
-      add("test",
-          str(share_text(test->accuracy), ", loss ", figure_or_dash(test->loss), ", step ", count_text(test->step)));
-  }
-  if (!r.epochs.empty()) add("training loss of the last epoch", figure_or_dash(r.epochs.back().loss));
-  if (const double seconds = number_in(r.end, "seconds"); seconds >= 0) add("time", duration(std::min(seconds, 1e12)));
-  if (const double rate = number_in(r.end, "samples_per_sec"); rate >= 0)
-    add("throughput", number_text(rate) + " images/s");
-  if (const int64_t skipped = count_in(r.end, "skipped"); skipped > 0) add("skipped steps", count_text(skipped));
-  if (const int64_t replaced = count_in(r.end, "replaced_samples"); replaced > 0)
-    add("replaced samples", count_text(replaced));
-  add("weights_sha256", text_in(r.end, "weights_sha256"));
-  write_pairs(out, "Results and state", pairs);
-}
-
-void write_table_of_settings(Markup& out, std::span<const RunParts> runs) {
-  const std::vector<Settings> all = settings_of(runs);
-  if (all.size() < 2 || all.size() == runs.size()) return;  // the table of runs says the same
-  const std::optional<Best> best = best_settings(runs, all);
-  Table table(out, "Settings, with the mean of the best accuracies",
-              {{"settings"}, {"runs", Column::number}, {"accuracy", Column::number}, {"deviation", Column::number}});
-  for (size_t i = 0; i < all.size(); ++i) {
-    const bool is_best = best && best->index == i;
-    table.row((is_best ? kStar : "") + all[i].text + (is_best ? " (best)" : ""), is_best ? "best" : "");
-    table.cell(str(all[i].scores.size(), " of ", all[i].runs.size()));
-    table.cell(all[i].scores.empty() ? "-" : percent(all[i].mean));
-    table.cell(all[i].scores.size() < 2 ? "-" : percent(all[i].deviation));
-  }
-}
-
-std::string chosen_by(EvaluatedSplit split) {
-  return split == EvaluatedSplit::val
-             ? "The best row has the highest accuracy on the validation images."
-             : str("The best row has the highest accuracy on the ", split_word(split),
-                   " images, which makes its figure optimistic: hold out images (data.validation) to choose by them.");
-}
-
-void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
-  std::vector<std::string> keys = differing_keys(runs);
-  const size_t all_keys = keys.size();
-  keys.resize(std::min(keys.size(), kMostKeyColumns));
-  std::vector<Heading> headings = {{"run"}, {"line"}};
-  for (const char* name : {"best accuracy", "its loss", "test accuracy"}) headings.push_back({name, Column::number});
-  for (const std::string& key : keys) headings.push_back({key});
-  for (const char* name : {"steps", "seconds", "images/s"}) headings.push_back({name, Column::number});
-  headings.push_back({"state"});
-  const std::optional<Best> best = best_run(runs);
-  {
-    Table table(out, "Runs", headings);
-    for (size_t i = 0; i < runs.size(); ++i) {
-      const RunParts& run = runs[i];
-      const EvalRecord* const figures = best_evaluation(run.records);
-      const EvalRecord* const test = newest_evaluation(run.records, EvaluatedSplit::test);
-      const bool is_best = best && best->index == i;
-      const std::string name = is_sweep ? "" : " " + run.name;  // which the keys' columns say
-      table.row(str(is_best ? kStar : "", i + 1, name, is_best ? " (best)" : ""), is_best ? "best" : "");
-      table.sample(i);
-      table.cell(figures ? share_text(figures->accuracy) + " " + std::string(word_of(figures->split)) : "-");
-      table.cell(figures ? figure_or_dash(figures->loss) : "-");
-      table.cell(test ? share_text(test->accuracy) : "-");
-      for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
-      table.cell(count_or_dash(last_step_of(run.records)));
-      table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
-      table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
-      table.cell(state_of(run));
-    }
-  }
-  if (best) out.element("p", chosen_by(best->by));
-  if (all_keys > keys.size())
-    out.element("p", str("The runs differ in ", all_keys, " keys, of which the first ", keys.size(),
-                         " are shown here: the configuration has all."));
-}
-
 void write_summary(Contents& page, const Report& report) {
   const bool one = report.runs.size() == 1;
   const Section section(page, "summary", one ? "Summary" : "Runs");
-  if (one) return write_summary_of_one(page.body, report.runs[0]);
-  write_table_of_settings(page.body, report.runs);
-  write_table_of_runs(page.body, report.runs, report.is_sweep);
+  if (one) return write_results(page.body, report.runs[0]);
+  write_comparison(page.body, report.runs, report.is_sweep);
 }
 
 void write_evaluations(Markup& out, const RunRecords& r, std::string_view name) {
@@ -368,14 +254,6 @@ void write_head(Markup& out, const Report& report) {
 const std::string_view kPageBeginning =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"generator\" "
     "content=\"cifar-train ";
-
-std::string state_of(const RunParts& run) {
-  if (const std::string reason = run.reason(); !reason.empty())
-    return reason == "stopped" ? "stopped on request; it can be continued" : reason;
-  if (run.records.ended) return "ended";
-  return str("goes on, or was interrupted",
-             run.written > 0 ? ": the newest record is of " + local_time(run.written) : "");
-}
 
 std::string page_text(const Report& report) {
   Contents page;

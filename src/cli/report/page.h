@@ -20,7 +20,4 @@ struct Report {
 extern const std::string_view kPageBeginning;
 std::string page_text(const Report& report);
 
-/// "finished", or why it is not said to be.
-std::string state_of(const RunParts& run);
-
 }  // namespace ct::report

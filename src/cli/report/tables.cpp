@@ -18,7 +18,7 @@ std::string_view breaks(std::string_view text) {
 
 Table::Table(Markup& out, std::string_view caption, const std::vector<Heading>& headings)
     : out_(out), headings_(headings) {
-  out_.open("div", {{"class", "scroll"}, {"role", "region"}, {"aria-label", caption}, {"tabindex", "0"}});
+  out_.open("div", {{"class", "scroll"}, {"role", "group"}, {"aria-label", caption}, {"tabindex", "0"}});
   out_.open("table");
   out_.element("caption", caption);
   out_.open("thead");

@@ -1,0 +1,32 @@
+#include "cli/report/texts.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/report/curve.h"
+#include "metrics/log_format.h"
+
+namespace ct::report {
+
+std::string dash_or(std::string text) { return text.empty() ? "-" : text; }
+std::string count_or_dash(int64_t count) { return count < 0 ? "-" : count_text(count); }
+std::string share_text(double share) { return std::isnan(share) ? "-" : percent(share); }
+std::string figure_or_dash(double number) { return std::isnan(number) ? "-" : number_text(number); }
+std::string bytes_or_dash(double bytes) {
+  return bytes >= 0 && bytes < 1e18 ? human_bytes(static_cast<uint64_t>(bytes)) : "-";
+}
+
+std::string split_word(EvaluatedSplit split) {
+  return split == EvaluatedSplit::val ? "validation" : std::string(word_of(split));
+}
+
+std::string state_of(const RunParts& run) {
+  if (const std::string reason = run.reason(); !reason.empty())
+    return reason == "stopped" ? "stopped on request; it can be continued" : reason;
+  if (run.records.ended) return "ended";
+  return str("goes on, or was interrupted",
+             run.written > 0 ? ": the newest record is of " + local_time(run.written) : "");
+}
+
+}  // namespace ct::report
