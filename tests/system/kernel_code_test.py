@@ -8,7 +8,8 @@ from harness import *
 # Bytes that a thread keeps in memory because its registers do not suffice, or because it addresses an array by a number:
 # {architecture: {kernel: bytes}}. All other kernels keep everything in registers.
 STACK = {
-    "sm_80": {"grad_queries": 32, "gradient_sums_of_parts": 8, "mix_grad": 8, "logits_grad": 48},
+    "sm_80": {"grad_queries": 32, "gradient_sums_of_parts": 8, "gradients_of_part": 8, "mix_grad": 8,
+              "logits_grad": 48},
     "sm_90a": {"grad_queries": 8, "forward_16": 8, "logits_grad": 32},
     "sm_100": {"grad_queries": 8, "gradient_sums_of_parts": 64, "gradients_of_held_part": 112, "normalise_held": 32,
                "edit_images": 24, "logits_grad": 32, "place": 8, "pool_grad": 8},
