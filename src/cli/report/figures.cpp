@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/report/texts.h"
 #include "metrics/log_format.h"
 
 namespace ct::report {
@@ -164,7 +165,7 @@ bool has_curves(const Figure& figure) {
 std::string progress_in_words(const RunRecords& r) {
   std::string text = from_to("The training loss", smoothed(points_of(r.steps, &StepRecord::loss)), Unit::number);
   for (const EvaluatedSplit split : kSplits) {
-    const std::string word = split == EvaluatedSplit::val ? "validation" : std::string(word_of(split));
+    const std::string word = split_word(split);
     text += from_to("The " + word + " loss", points_of(r, split, &EvalRecord::loss), Unit::number);
     text += from_to("The " + word + " accuracy", points_of(r, split, &EvalRecord::accuracy), Unit::percent);
   }

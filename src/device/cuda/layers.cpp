@@ -278,60 +278,62 @@ std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, co
   });
 }
 
+/// LayerNormArgs or LayerNormGradArgs for the rows of x.
+template <class Args>
+static Args norm_args(const Context& in, ValueId x) {
+  const Shape& s = in.shape(x);
+  Args args = {};
+  args.type = type_of(in.dtype(x));
+  args.rows = s.rows(), args.columns = s.columns(), args.stride = s.stride();
+  return args;
+}
+
+static k::LayerNormArgs norm_args(const LayerNorm& op, const Context& in) {
+  auto args = norm_args<k::LayerNormArgs>(in, op.y);
+  args.eps = op.eps;
+  return args;
+}
+
 std::unique_ptr<Kernel> prepare(const LayerNorm& op, const Context& in) {
-  const Shape& s = in.shape(op.x);
-  return one_launch(
-      in, k::layer_norm, op,
-      {.type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride(), .eps = op.eps});
+  return one_launch(in, k::layer_norm, op, norm_args(op, in));
 }
 
 std::unique_ptr<Kernel> prepare(const LayerNormGrad& op, const Context& in) {
-  const Shape& s = in.shape(op.x);
-  return one_launch(in, k::layer_norm_grad, op,
-                    {.type = type_of(in.dtype(op.x)), .rows = s.rows(), .columns = s.columns(), .stride = s.stride()},
-                    k::layer_norm_grad_workspace(s.rows(), s.columns()));
+  const auto args = norm_args<k::LayerNormGradArgs>(in, op.x);
+  return one_launch(in, k::layer_norm_grad, op, args, k::layer_norm_grad_workspace(args.rows, args.columns));
 }
 
-static k::DropoutMask mask_of(const Dropout& op) {
-  return {.number = op.number, .below = keep_below(op.p), .scale = static_cast<float>(1 / (1 - op.p))};
+/// Adds dropout, if the kernel can apply it to these rows.
+template <class Args>
+static bool add_mask(Args& args, const Dropout& drop) {
+  args.mask = {.number = drop.number, .below = keep_below(drop.p), .scale = static_cast<float>(1 / (1 - drop.p))};
+  return k::drops_elements(args.type, args.columns, args.stride);
 }
 
-static bool drops_elements(const Context& in, ValueId x) {
-  const Shape& s = in.shape(x);
-  return k::drops_elements(type_of(in.dtype(x)), s.columns(), s.stride());
+static const DropoutKey* key_at(const Operands& at, const Dropout& drop) {
+  return reinterpret_cast<const DropoutKey*>(at.at(drop.key));
 }
 
 std::unique_ptr<Kernel> prepare_both(const Dropout& drop, const LayerNorm& op, const Context& in) {
-  if (op.residual == kNone || !drops_elements(in, op.sum)) return nullptr;
-  const Shape& s = in.shape(op.sum);
-  const k::LayerNormArgs args{.type = type_of(in.dtype(op.sum)),
-                              .rows = s.rows(),
-                              .columns = s.columns(),
-                              .stride = s.stride(),
-                              .eps = op.eps,
-                              .mask = mask_of(drop)};
+  k::LayerNormArgs args = norm_args(op, in);
+  if (op.residual == kNone || !add_mask(args, drop)) return nullptr;
   return make_kernel(in, {}, [=, stream = in.stream()](const Operands& at, Carver) {
     k::LayerNormArgs a = at.put(op, args);
     a.x = at.at(drop.x);
-    a.mask.key = reinterpret_cast<const DropoutKey*>(at.at(drop.key));
+    a.mask.key = key_at(at, drop);
     return [=] { CT_CUDA(k::layer_norm(a, stream)); };
   });
 }
 
 std::unique_ptr<Kernel> prepare_both(const LayerNormGrad& op, const Dropout& drop, const Context& in) {
-  if (op.dsum == kNone || !drops_elements(in, op.x)) return nullptr;
-  const Shape& s = in.shape(op.x);
-  const k::LayerNormGradArgs args{.type = type_of(in.dtype(op.x)),
-                                  .rows = s.rows(),
-                                  .columns = s.columns(),
-                                  .stride = s.stride(),
-                                  .mask = mask_of(drop)};
-  const size_t bytes = k::layer_norm_grad_workspace(s.rows(), s.columns());
+  auto args = norm_args<k::LayerNormGradArgs>(in, op.x);
+  if (op.dsum == kNone || !add_mask(args, drop)) return nullptr;
+  const size_t bytes = k::layer_norm_grad_workspace(args.rows, args.columns);
   return make_kernel(in, {bytes}, [=, stream = in.stream()](const Operands& at, Carver carver) {
     k::LayerNormGradArgs a = at.put(op, args);
-    a.mask.key = reinterpret_cast<const DropoutKey*>(at.at(drop.key));
+    a.mask.key = key_at(at, drop);
     a.dropped = at.at(drop.y);
-    a.workspace = static_cast<float*>(carver.take(bytes));
+    a.workspace = carver.take<float>(bytes);
     return [=] { CT_CUDA(k::layer_norm_grad(a, stream)); };
   });
 }
