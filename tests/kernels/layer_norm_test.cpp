@@ -9,6 +9,7 @@
 
 #include "buffer.h"
 #include "dropout.h"
+#include "run.h"
 #include "typed.h"
 
 namespace ct::kernels {

@@ -227,7 +227,7 @@ TEST(LinearLoss, HasTheBitsOfALaunchEach) {
     Buffer<float> y, dlogits, losses;
     Buffer<int32_t> predicted, label_rank;
   };
-  for (const auto [n, in, out] : {std::tuple<int64_t, int64_t, int64_t>{1, 5, 2}, {4, 84, 10}, {8, 16, 100}})
+  for (const auto& [n, in, out] : {std::tuple<int64_t, int64_t, int64_t>{1, 5, 2}, {4, 84, 10}, {8, 16, 100}})
     for (const bool broken : {false, true}) {
       SCOPED_TRACE(testing::Message() << n << " rows, " << in << " to " << out << (broken ? ", broken" : ""));
       const int64_t stride = out + 6;
