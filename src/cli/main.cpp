@@ -35,7 +35,7 @@ bool trains(const ct::Words& words) {
 }
 
 /// Is it worth stopping in order, for what is saved then?
-bool stops_on_request(const ct::Words& words) { return trains(words) || words[0] == "sweep"; }
+bool stops_on_request(const ct::Words& words) { return trains(words) || words[0] == "sweep" || words[0] == "compare"; }
 
 [[noreturn]] void fail_for_verb(const std::string& word) {
   if (word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json"))

@@ -67,16 +67,6 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->check(CLI::Range(1, 125));
 }
 
-ConfigSources sources_of(const SweepFlags& f, std::vector<std::string>* warnings) {
-  const ConfigSources sources = f.training.sources(warnings);
-  for (const auto& file : sources.files) word_of_config(file);  // refuses pipes, which only one run could read
-  for (const std::string& word : f.training.files.sets)
-    if (word.starts_with("output="))
-      fail(ExitCode::usage, "--set ", in_quotes(word),
-           ": leave it out, because a sweep puts the folders of its runs into the one of --output");
-  return sources;
-}
-
 /// Refuses a swept optimizer.params.lr that the schedule replaces, and another rate than that of --lr.
 void require_swept_rate_in_use(const SweepRun& run, const Config& config, const ConfigSources& sources) {
   const std::string_view first = optim::overrides_lr(config.scheduler), peak = optim::peak_lr(config.scheduler);
@@ -162,7 +152,8 @@ int verb_sweep(const Words& words) {
 
   f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
-  const ConfigSources sources = sources_of(f, &warnings);
+  const ConfigSources sources = f.training.sources(&warnings);
+  require_words_of_several_runs(f.training, sources, "a sweep");
   const int64_t first_seed = load_config(sources, &warnings).seed;
   auto warn_once = [&, warned = std::set<std::string>()]() mutable {  // what all runs would be warned of, once
     for (const std::string& line : warnings)

@@ -41,6 +41,14 @@ void require_one_rate(const ConfigSources& sources) {
   for (const ConfigOverride& swept : sources.swept) compare(swept.key, swept.value, swept.origin);
 }
 
+void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb) {
+  for (const auto& file : sources.files) word_of_config(file);  // refuses pipes
+  for (const std::string& word : words.files.sets)
+    if (word.starts_with("output="))
+      fail(ExitCode::usage, "--set ", in_quotes(word), ": leave it out, because ", verb,
+           " puts the folders of its runs into the one of --output");
+}
+
 void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   add_config_options(app, files, config);
   app.add_option(kLr, lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");

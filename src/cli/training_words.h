@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/config_lookup.h"
@@ -28,6 +29,10 @@ struct TrainingWords {
   /// The options of initial weights, for a process whose working folder may differ.
   std::vector<std::string> initial_words() const;
 };
+
+/// Throws Error(usage) for words that cannot be of several runs: a pipe, which one run could read, and --set
+/// output=..., where `verb` puts the folders of its runs into the one of --output.
+void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb);
 
 /// Error(usage) where --set or a sweep's word gives a key of --lr another value.
 void require_one_rate(const ConfigSources& sources);

@@ -35,6 +35,7 @@ int verb_ckpt(const Words& words);
 int verb_bench(const Words& words);
 int verb_lr_find(const Words& words);
 int verb_sweep(const Words& words);
+int verb_compare(const Words& words);
 int verb_report(const Words& words);
 int verb_launch(const Words& words);
 int verb_jobscript(const Words& words);

@@ -18,12 +18,6 @@ namespace {
 
 constexpr size_t kMostEvaluations = 200, kMostMissing = 50;
 
-const Tree& child(const Tree& object, const char* key) {
-  static const Tree kNothing;
-  const auto found = object.find(key);
-  return found != object.end() ? *found : kNothing;
-}
-
 // ---- sections
 
 /// A part of the page, and the list of contents that names it.

@@ -229,6 +229,12 @@ std::string text_in(const Tree& object, const char* key) {
 
 int64_t count_in(const Tree& object, const char* key) { return whole(number_in(object, key)); }
 
+const Tree& child(const Tree& object, const char* key) {
+  static const Tree kNothing;
+  const auto found = object.find(key);
+  return found != object.end() ? *found : kNothing;
+}
+
 double drawable(double number) {
   constexpr double kLargest = 1e100;
   if (!(std::abs(number) <= kLargest)) return kNone;

@@ -56,6 +56,8 @@ Tree shallow_json(std::string_view text);
 double number_in(const Tree& object, const char* key);
 std::string text_in(const Tree& object, const char* key);
 int64_t count_in(const Tree& object, const char* key);
+/// What is under a key; null: nothing, or `object` is none.
+const Tree& child(const Tree& object, const char* key);
 
 /// A number that can be drawn: beyond 1e100 it is as good as infinite, and below 1e-100 it is 0.
 double drawable(double number);

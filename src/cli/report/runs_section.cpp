@@ -81,6 +81,27 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
                          " are shown here: the configuration has all."));
 }
 
+/// What the runs took, where they have it recorded.
+void write_table_of_costs(Markup& out, std::span<const RunParts> runs) {
+  if (std::ranges::all_of(runs, [](const RunParts& run) { return run.records.end.is_null(); })) return;
+  Table table(out, "Memory, traffic and weights",
+              {{"run"},
+               {"ranks", Column::number},
+               {"ZeRO stage", Column::number},
+               {"planned memory of a rank", Column::number},
+               {"memory of a process", Column::number},
+               {"sent by a rank in a step", Column::number},
+               {"weights_sha256"}});
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const RunRecords& r = runs[i].records;
+    const Tree &peak = child(r.end, "peak_bytes"), &traffic = child(r.end, "traffic");
+    table.row_of(str(i + 1, " ", runs[i].name),
+                 {count_or_dash(count_in(r.start, "ranks")), count_or_dash(count_in(r.start, "zero_stage")),
+                  bytes_or_dash(number_in(peak, "total")), bytes_or_dash(number_in(peak, "process")),
+                  bytes_or_dash(number_in(traffic, "bytes")), dash_or(text_in(r.end, "weights_sha256").substr(0, 12))});
+  }
+}
+
 }  // namespace
 
 void write_results(Markup& out, const RunParts& run) {
@@ -116,6 +137,7 @@ void write_results(Markup& out, const RunParts& run) {
 void write_comparison(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
   write_table_of_settings(out, runs);
   write_table_of_runs(out, runs, is_sweep);
+  if (!is_sweep) write_table_of_costs(out, runs);
 }
 
 }  // namespace ct::report

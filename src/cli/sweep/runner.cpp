@@ -332,18 +332,11 @@ void SweepRunner::on_own_files(const std::function<void()>& read_or_write) {
   }
 }
 
-/// ": " and the error that the run's process printed last.
+/// ": " and the reason of the run's failure, if it is known.
 std::string SweepRunner::last_error(size_t number) {
-  constexpr std::string_view kError = "error: ";
-  std::string all, last;
-  if (!processes_[number].problem.empty()) return ": " + processes_[number].problem;
-  on_own_files([&] {
-    if (is_there(log(number))) all = read_file(log(number));
-  });
-  std::istringstream lines(all);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(kError)) last = ": " + line.substr(kError.size());
-  return last;
+  std::string last = processes_[number].problem;
+  if (last.empty()) on_own_files([&] { last = last_error_in(log(number)); });
+  return last.empty() ? "" : ": " + last;
 }
 
 void SweepRunner::require_success() {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cli/sweep/children.h"
+#include "cli/children.h"
 #include "cli/sweep/progress.h"
 #include "cli/sweep/results.h"
 #include "metrics/console.h"

@@ -1,4 +1,4 @@
-#include "cli/sweep/children.h"
+#include "cli/children.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/paths.h"
 #include "cli/programs.h"
 
 namespace ct {
@@ -65,6 +68,16 @@ std::optional<Children::Ended> Children::poll() {
     return ended;
   }
   return {};
+}
+
+std::string last_error_in(const Path& log) {
+  constexpr std::string_view kError = "error: ";
+  std::string last;
+  if (!is_there(log)) return last;
+  std::istringstream lines(read_file(log));
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(kError)) last = line.substr(kError.size());
+  return last;
 }
 
 }  // namespace ct

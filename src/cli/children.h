@@ -38,4 +38,7 @@ class Children {
   std::map<size_t, SharedText> progress_;
 };
 
+/// The error that a child printed last, as its log has it; empty: none.
+std::string last_error_in(const Path& log);
+
 }  // namespace ct

@@ -1,0 +1,104 @@
+"""compare: one network trained in several ways; its table, its page, a failure, a stop and a second call."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from harness import *
+
+WAYS = ["1 CPU rank", "2 CPU ranks, 1 process", "2 CPU ranks, 2 processes", "2 CPU ranks, ZeRO 1",
+        "2 CPU ranks, ZeRO 2", "2 CPU ranks, ZeRO 3"]
+FOLDERS = ["cpu", "processes", "threads", "zero-1", "zero-2", "zero-3"]
+
+
+def words(output, *more, **changed):
+    config, name, _, _, *rest = train_words(output, {**FEW, "data.path": few(), **dotted(changed)})
+    return [PROGRAM, "compare", config, name, "--output", output, "--device", "cpu", "--steps", "6", *rest, *more]
+
+
+def compare(output, *more, expecting=DONE, **changed):
+    done = finish(start(words(output, *more, **changed)))
+    expect_equal(done.returncode, expecting, done.stdout, done.stderr)
+    return done
+
+
+@functools.lru_cache(None)
+def compared():
+    return compare(path("all"), "--html", path("all.html"))
+
+
+@check
+def every_way_has_a_line_and_the_same_weights():
+    lines = compared().stdout.splitlines()
+    expect_equal(lines[0].split(), ["seconds", "images/s", "MB/rank", "MB/proc.", "MB/step", "accuracy"])
+    expect_equal([line[:len(WAYS[2])].rstrip() for line in lines[1:7]], WAYS)
+    for line in lines[1:7]:
+        expect_match(line, r"  +[\d.]+  +\d+  +[\d.]+  +[\d.]+  +[\d.]+  +[\d.]+ %$")
+        expect(len(line) <= 80, line)
+    hashes = {records(path("all", folder), "end")[0]["weights_sha256"] for folder in FOLDERS}
+    expect_equal(len(hashes), 1)
+    expect_equal(lines[7:], ["the same weights by all 6 on CPUs: " + hashes.pop()])
+    expect_in("1 GPU: left out, because the device is cpu", compared().stderr)
+
+
+@check
+def the_ways_are_what_they_say():
+    for folder in FOLDERS:
+        begun = records(path("all", folder), "start")[0]
+        expect_equal((begun["ranks"], begun["zero_stage"], begun["train_batch_size"], begun["micro_batch_size"]),
+                     (1 if folder == "cpu" else 2, int(folder[-1]) if folder.startswith("zero") else 0, 32, 4))
+    moved = {folder: records(path("all", folder), "end")[0]["traffic"]["bytes"] for folder in FOLDERS}
+    expect(moved["cpu"] == 0 < moved["processes"] < moved["zero-3"], moved)
+
+
+@check
+def the_page_has_every_way():
+    with open(path("all.html"), encoding="utf-8") as file:
+        page = file.read()
+    for way in WAYS:
+        expect_in(way, page)
+    expect_in("Memory, traffic and weights", page)
+
+
+@check
+def a_second_call_trains_nothing_again():
+    before = {folder: os.stat(path("all", folder, "best.bin")).st_mtime_ns for folder in FOLDERS}
+    expect_equal(compare(path("all")).stdout, compared().stdout)
+    expect_equal({folder: os.stat(path("all", folder, "best.bin")).st_mtime_ns for folder in FOLDERS}, before)
+
+
+@check
+def a_way_that_fails_does_not_keep_the_others():
+    os.makedirs(path("one-fails", "zero-2"))
+    with open(path("one-fails", "zero-2", "config.yaml"), "w") as file:
+        file.write("a user's\n")
+    done = compare(path("one-fails"), expecting=USAGE)
+    expect_in("2 CPU ranks, ZeRO 3", done.stdout)
+    expect_in("the same weights by all 5 on CPUs", done.stdout)
+    expect_match(done.stderr.splitlines()[-1], "^error: 2 CPU ranks, ZeRO 2: .*log.txt")
+    with open(path("one-fails", "zero-2", "config.yaml")) as file:
+        expect_equal(file.read(), "a user's\n")
+
+
+@check
+def a_stopped_comparison_goes_on():
+    process = start(words(path("stopped"), "--steps", "100", train__epochs=100))
+    wait_until(lambda: os.path.exists(path("stopped", "threads", "metrics.jsonl")), process)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_in("run the same command again", done.stderr)
+    expect_in("the same weights by all 6", compare(path("stopped"), "--steps", "100", train__epochs=100).stdout)
+
+
+@check
+def words_that_do_not_fit():
+    for more, said in [(["--set", "output=x"], "compare puts the folders of its runs"), (["--ranks", "0"], "--ranks"),
+                       (["--ranks", "3"], "train_batch_size")]:
+        expect_in(said, compare(path("refused"), *more, expecting=USAGE).stderr)
+    with open(path("a.html"), "w") as file:
+        file.write("a user's\n")
+    expect_in("a.html", compare(path("refused"), "--html", path("a.html"), expecting=USAGE).stderr)
+    expect(not os.path.exists(path("refused")))
+
+
+main()
