@@ -15,6 +15,8 @@
 #include "cli/jobscript/options.h"
 #include "cli/launch/launch.h"
 #include "cli/ranks.h"
+#include "cli/report/figures.h"
+#include "cli/report/text_chart.h"
 #include "cli/training_words.h"
 #include "cli/verbs.h"
 #include "comm/all_ranks.h"
@@ -242,6 +244,15 @@ ExitCode train(TrainOptions options, Communicator& comm, Console& console) {
   }
 }
 
+/// Draws the curves of a finished run for a user at a terminal, as `report --text` does.
+void draw_curves(const Path& output, Console& console) {
+  if (!console.on_terminal()) return;
+  const report::RunParts run = report::read_run(output, output.native());
+  const report::Figure figure = report::progress_figure({&run, 1});
+  if (!has_curves(figure)) return;
+  for (const std::string& line : text_of(figure, report::terminal())) console.note(line);
+}
+
 }  // namespace
 
 int verb_train(const Words& words) {
@@ -303,7 +314,9 @@ int verb_train(const Words& words) {
       [&](Communicator& comm) {
         Console console(comm.rank() == 0, verbosity, f.progress_fd);
         console.progress("opening the device");
-        return static_cast<int>(train(options, comm, console));
+        const ExitCode ended = train(options, comm, console);
+        if (comm.rank() == 0 && ended == ExitCode::done) draw_curves(options.config.output, console);
+        return static_cast<int>(ended);
       },
       options.config.communication.supervision);
   return code == static_cast<int>(ExitCode::stopped) ? f.requeue_code : code;

@@ -45,6 +45,7 @@ class Console {
     due_ = Clock::now() + (terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(1));
   }
   bool speaks() const { return speaks_; }
+  bool on_terminal() const { return terminal_; }
 
  private:
   using Clock = std::chrono::steady_clock;

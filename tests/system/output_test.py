@@ -130,6 +130,7 @@ def a_terminal_shows_what_runs():
                     r"(?m)(^|\x1b\[K)epoch 1/1  train ", r"\rwriting last\.bin and best\.bin"):
         expect_match(text, pattern)
     expect_lines_of_epochs(path("terminal"), re.findall(EPOCH, text))
+    expect_in("Accuracy in evaluations (%)", text)  # the curves, at the end
     # DeepSpeed's lines of steps do not hide what runs, and nothing does with -q.
     text, _ = on_terminal(*train_words(path("terminal"), settings(compat="[console]"), "--reset"))
     expect_match(text, r"\repoch 1/2  step 1/24")
@@ -137,6 +138,7 @@ def a_terminal_shows_what_runs():
     text, _ = on_terminal(*train_words(path("terminal"), settings(), "-q", "--reset"))
     expect_not_in("\r\x1b", text.replace("\r\n", "\n"))
     expect_not_in("epoch", text)
+    expect_not_in("Accuracy in evaluations", text)
 
 
 @check
