@@ -73,7 +73,7 @@ class Comparison {
     const report::RunRecords& records = runs_.back().records;
     if (runs_.size() == 1) console_.data(head_of_ways(width_));
     console_.data(line_of_way(way, width_, records));
-    hashes_[way.device == "cpu" ? "CPU" : "GPU"][text_in(records.end, "weights_sha256")].push_back(way.name);
+    hashes_[way.device == "cpu" ? "CPU" : "GPU"][report::text_in(records.end, "weights_sha256")].push_back(way.name);
   }
 
   static bool stopped() { return StopSignals::requested() != 0; }
@@ -157,7 +157,7 @@ int verb_compare(const Words& words) {
   if (!f.html.empty() && !comparison.runs().empty()) {
     FileSystem files;
     write_file_atomic(files, f.html,
-                      page_text({.title = "Ways to train " + config.model.name, .runs = comparison.runs()}));
+                      report::page_text({.title = "Ways to train " + config.model.name, .runs = comparison.runs()}));
   }
   comparison.conclude();
   return 0;

@@ -58,13 +58,13 @@ ExitCode Trainer::run_to_end() {
     save(MustSucceed::yes);
     saver_->complete(MustSucceed::yes);
   }
-  if (state_.step > 0 && state_.step < total_steps_ && evaluation_due() && !evaluate_now(Because::due)) return stop();
+  if (state_.step > 0 && !at_end() && evaluation_due() && !evaluate_now(Because::due)) return stop();
   if (options_.clock) summary_->announce_unfrozen();
 
-  while (state_.step < total_steps_ && !early_stop_) {
+  while (!at_end() && !early_stop_) {
     train_step();
     if (stop_agreed()) return stop();
-    const bool last = state_.step == total_steps_;
+    const bool last = at_end();
     if (unfreezes_ = phase_at(config_, state_).begins && !last; unfreezes_) return end_program();
     // Weights whose loss is not finite are not worth a good checkpoint's place.
     if (saver_->due() && !last && session_.engine().scalars().bad_streak == 0) save(MustSucceed::no);
@@ -110,8 +110,7 @@ void Trainer::train_step() {
     ++state_.epoch;
     state_.batch = 0;
   }
-  if (printed || saver_->due() || state_.step == total_steps_ || state_.step % session_.engine().look_interval() == 0)
-    look_for_skips();
+  if (printed || saver_->due() || at_end() || state_.step % session_.engine().look_interval() == 0) look_for_skips();
 }
 
 bool Trainer::stop_agreed() {
@@ -199,7 +198,7 @@ bool Trainer::evaluation_due() const {
 
 /// Evaluates images with the weights as they are. Empty: ranks agreed to stop instead.
 std::vector<Evaluation> Trainer::evaluate_each(const std::vector<NamedPipeline>& splits) {
-  const bool may_be_final = state_.step == total_steps_ || config_.train.early_stopping.patience > 0;
+  const bool may_be_final = at_end() || config_.train.early_stopping.patience > 0;
   std::vector<Evaluation> results;
   const auto give_up = [this] { return any_rank(comm_, StopSignals::requested() != 0); };
   for (const auto& [images, split] : splits) {
@@ -253,7 +252,7 @@ bool Trainer::evaluate_now(Because because) {
     uncounted_ = uncounted_ + (session_.collectives().traffic(TrafficKind::training) - before);
     final_result_ = results.back();
     final_step_ = evaluated_step_ = state_.step;
-    const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || state_.step == total_steps_);
+    const bool ends_epoch = state_.step > 0 && (state_.batch == 0 || at_end());
     const bool in_epoch_line = lines_of_epochs_ && ends_epoch && state_.step > clock_.first_step();
     for (const Evaluation& e : results) report(e, state_.step, in_epoch_line && &e == &results.front());
     report_replaced();
@@ -267,7 +266,7 @@ bool Trainer::evaluate_now(Because because) {
     if (ended_)
       saver_->mend_best(*selection_, judged);
     else
-      saver_->keep_evaluated(*selection_, judged, state_.step == total_steps_);
+      saver_->keep_evaluated(*selection_, judged, at_end());
     early_stop_ = because == Because::due && selection_->out_of_patience(judged);
     if (!ended_) diagnostics_->after_evaluation();
     if (early_stop_)
@@ -514,7 +513,7 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
     const std::string end = from_rank_0(comm_, folder_ ? folder_->end_at(state_.step) : "");
     const int64_t patience = config_.train.early_stopping.patience;  // which may be another now
     const bool stays_stopped = end == RunFolder::kStoppedEarly && patience > 0 && state_.patience_used + 1 >= patience;
-    ended_ = stays_stopped || (state_.step >= total_steps_ && !end.empty());
+    ended_ = stays_stopped || (at_end() && !end.empty());
     if (!options_.init.empty() && !options_.clock)
       log_.warn(options_.init_options.option + " is ignored: the run continues from its checkpoint");
   } else if (!options_.init.empty()) {

@@ -56,6 +56,8 @@ class Trainer {
   ExitCode end_program();
   void save(RunSaver::MustSucceed must);
   bool evaluation_due() const;
+  /// Beyond the end is a run that goes on with fewer steps or epochs than it has done.
+  bool at_end() const { return state_.step >= total_steps_; }
   enum class Because : bool { due, ended };
   bool evaluate_now(Because because);
   /// Do the images of the test set judge the chosen weights alone, at the end?

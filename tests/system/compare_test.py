@@ -10,9 +10,9 @@ WAYS = ["1 CPU rank", "2 CPU ranks, 1 process", "2 CPU ranks, 2 processes", "2 C
 FOLDERS = ["cpu", "processes", "threads", "zero-1", "zero-2", "zero-3"]
 
 
-def words(output, *more, **changed):
+def words(output, *more, steps=6, **changed):
     config, name, _, _, *rest = train_words(output, {**FEW, "data.path": few(), **dotted(changed)})
-    return [PROGRAM, "compare", config, name, "--output", output, "--device", "cpu", "--steps", "6", *rest, *more]
+    return [PROGRAM, "compare", config, name, "--output", output, "--device", "cpu", "--steps", str(steps), *rest, *more]
 
 
 def compare(output, *more, expecting=DONE, **changed):
@@ -29,7 +29,7 @@ def compared():
 @check
 def every_way_has_a_line_and_the_same_weights():
     lines = compared().stdout.splitlines()
-    expect_equal(lines[0].split(), ["seconds", "images/s", "MB/rank", "MB/proc.", "MB/step", "accuracy"])
+    expect_equal(lines[0].split(), ["seconds", "images/s", "MB/rank", "MB/proc", "MB/step", "accuracy"])
     expect_equal([line[:len(WAYS[2])].rstrip() for line in lines[1:7]], WAYS)
     for line in lines[1:7]:
         expect_match(line, r"  +[\d.]+  +\d+  +[\d.]+  +[\d.]+  +[\d.]+  +[\d.]+ %$")
@@ -81,19 +81,19 @@ def a_way_that_fails_does_not_keep_the_others():
 
 @check
 def a_stopped_comparison_goes_on():
-    process = start(words(path("stopped"), "--steps", "100", train__epochs=100))
+    process = start(words(path("stopped"), steps=400, train__epochs=100))
     wait_until(lambda: os.path.exists(path("stopped", "threads", "metrics.jsonl")), process)
     process.send_signal(signal.SIGTERM)
     done = finish(process)
     expect_equal(done.returncode, STOPPED, done.stderr)
     expect_in("run the same command again", done.stderr)
-    expect_in("the same weights by all 6", compare(path("stopped"), "--steps", "100", train__epochs=100).stdout)
+    expect_in("the same weights by all 6", compare(path("stopped"), steps=400, train__epochs=100).stdout)
 
 
 @check
 def words_that_do_not_fit():
     for more, said in [(["--set", "output=x"], "compare puts the folders of its runs"), (["--ranks", "0"], "--ranks"),
-                       (["--ranks", "3"], "train_batch_size")]:
+                       (["--ranks", "3"], "--ranks 3 does not divide the batch of 32 images")]:
         expect_in(said, compare(path("refused"), *more, expecting=USAGE).stderr)
     with open(path("a.html"), "w") as file:
         file.write("a user's\n")

@@ -223,6 +223,18 @@ def the_evaluation_is_that_of_eval():
 
 
 @check
+def a_run_that_ends_beyond_its_last_step_is_evaluated_in_full():
+    sets = {**FEW, "data.path": few(), "train.epochs": 1000000, "train.eval_interval": 1000000}
+    job = start([PROGRAM, *train_words(path("beyond"), sets)])
+    wait_for_step(path("beyond"), job, at_least=20)
+    job.send_signal(signal.SIGUSR1)
+    expect_equal(finish(job).returncode, STOPPED)
+    train(path("beyond"), {**sets, "train.epochs": 1})
+    record = json.loads(evaluation_files(path("beyond"))[0])
+    expect_equal(sum(n for _, _, n in record["confusion"]), record["images"])
+
+
+@check
 def the_evaluation_is_the_same_on_any_ranks_and_stage():
     wanted = evaluation_files(trained())
     expect(len(wanted[1]) < 1 << 20 and wanted[1].startswith(b"\x89PNG"), len(wanted[1]))

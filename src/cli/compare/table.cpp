@@ -13,7 +13,7 @@ namespace {
 std::string line(size_t name_width, const std::string& name, const std::string& seconds, const std::string& rate,
                  const std::string& of_rank, const std::string& of_process, const std::string& sent,
                  const std::string& accuracy) {
-  return fmt::format("{:<{}}  {:>7}  {:>8}  {:>7}  {:>8}  {:>7}  {:>8}", name, name_width, seconds, rate, of_rank,
+  return fmt::format("{:<{}}  {:>7}  {:>8}  {:>7}  {:>7}  {:>7}  {:>8}", name, name_width, seconds, rate, of_rank,
                      of_process, sent, accuracy);
 }
 
@@ -26,7 +26,7 @@ std::string millions(double number, int digits) { return fixed(number / 1e6, dig
 }  // namespace
 
 const char* const kColumnsOfWays =
-    "MB/rank: the most memory that training plans for a rank; MB/proc.: the most that a process used, shared pages "
+    "MB/rank: the most memory that training plans for a rank; MB/proc: the most that a process used, shared pages "
     "included; MB/step: what a rank sends in a step, the mean of all ranks.";
 
 size_t name_width(std::span<const Way> ways) {
@@ -36,16 +36,17 @@ size_t name_width(std::span<const Way> ways) {
 }
 
 std::string head_of_ways(size_t name_width) {
-  return line(name_width, "", "seconds", "images/s", "MB/rank", "MB/proc.", "MB/step", "accuracy");
+  return line(name_width, "", "seconds", "images/s", "MB/rank", "MB/proc", "MB/step", "accuracy");
 }
 
 std::string line_of_way(const Way& way, size_t name_width, const report::RunRecords& records) {
   const report::EvalRecord* evaluation = newest_evaluation(records, report::EvaluatedSplit::test);
   if (evaluation == nullptr) evaluation = newest_evaluation(records, report::EvaluatedSplit::val);
-  const report::Tree &peak = child(records.end, "peak_bytes"), &traffic = child(records.end, "traffic");
+  const report::Tree &peak = report::child(records.end, "peak_bytes"), &traffic = report::child(records.end, "traffic");
   return line(name_width, way.name, fixed(report::number_in(records.end, "seconds"), 1),
-              fixed(report::number_in(records.end, "samples_per_sec"), 0), millions(number_in(peak, "total"), 1),
-              millions(number_in(peak, "process"), 1), millions(number_in(traffic, "bytes"), 3),
+              fixed(report::number_in(records.end, "samples_per_sec"), 0),
+              millions(report::number_in(peak, "total"), 1), millions(report::number_in(peak, "process"), 1),
+              millions(report::number_in(traffic, "bytes"), 3),
               evaluation == nullptr ? "-" : report::share_text(evaluation->accuracy));
 }
 

@@ -41,10 +41,14 @@ std::vector<std::string> words_of_way(const Way& way, const std::vector<std::str
   const auto set = [&](std::string_view key, const auto& value) {
     words.insert(words.end(), {"--set", str(key, "=", value)});
   };
-  const BatchSizes batch = batch_for(config.batch, ranks);
+  const BatchSizes batch = batch_for(config.batch, 1);
+  if (batch.train % ranks != 0)
+    fail(ExitCode::usage, "--ranks ", ranks, " does not divide the batch of ", counted(batch.train, "image"),
+         ": give another number of ranks, or --set train_batch_size=N");
+  const int64_t micro = batch.train % (batch.micro * ranks) == 0 ? batch.micro : batch.train / ranks;
   set("train_batch_size", batch.train);
-  set("train_micro_batch_size_per_gpu", batch.micro);
-  set("gradient_accumulation_steps", batch.train / (batch.micro * way.ranks));
+  set("train_micro_batch_size_per_gpu", micro);
+  set("gradient_accumulation_steps", batch.train / (micro * way.ranks));
   set("zero_optimization.stage", way.stage);
   set("device", way.device);
   if (!way.processes) words.insert(words.end(), {"--ranks", str(way.ranks)});

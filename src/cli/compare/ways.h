@@ -24,8 +24,9 @@ struct Way {
 /// of them. `left_out`: the ways that this machine or the device of the configuration does not offer, and why.
 std::vector<Way> ways_to_train(const Config& config, int64_t ranks, std::vector<std::string>* left_out);
 
-/// Words of `cifar-train` that train in this way; `train`: the words of a `train` command, common to all. The batch and
-/// the micro-batch are those of `ranks` ranks, so that all ways compute the same sums.
+/// Words of `cifar-train` that train in this way; `train`: the words of a `train` command, common to all. The batch is
+/// that of one rank, and the micro-batch is the same for one rank and for `ranks`, so that all ways compute the same
+/// sums. Throws Error(usage) if the ranks cannot share the batch.
 std::vector<std::string> words_of_way(const Way& way, const std::vector<std::string>& train, const Config& config,
                                       int64_t ranks, const Path& out);
 
