@@ -72,7 +72,7 @@ std::span<const Verb> verbs() {
             "cifar-train sweep --grid train_batch_size=32,64 --repeats 3 --output runs/batches"},
            /*on_all_ranks=*/true},
       Verb{"compare",
-           "train one network on one rank, on several, and with ZeRO, and compare",
+           "train one network with one rank, several and ZeRO, side by side",
            verb_compare,
            {"cifar-train compare --config resnet18.yaml --ranks 2",
             "cifar-train compare --steps 1000 --output runs/compare --html compare.html"},

@@ -81,13 +81,13 @@ def a_way_that_fails_does_not_keep_the_others():
 
 @check
 def a_stopped_comparison_goes_on():
-    process = start(words(path("stopped"), steps=400, train__epochs=100))
+    process = start(words(path("stopped"), steps=150, train__epochs=100))
     wait_until(lambda: os.path.exists(path("stopped", "threads", "metrics.jsonl")), process)
     process.send_signal(signal.SIGTERM)
     done = finish(process)
     expect_equal(done.returncode, STOPPED, done.stderr)
     expect_in("run the same command again", done.stderr)
-    expect_in("the same weights by all 6", compare(path("stopped"), steps=400, train__epochs=100).stdout)
+    expect_in("the same weights by all 6", compare(path("stopped"), steps=150, train__epochs=100).stdout)
 
 
 @check
