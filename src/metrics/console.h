@@ -16,7 +16,7 @@ namespace ct {
 
 enum class Verbosity : uint8_t { quiet, normal, verbose };
 
-/// A user always sees what runs. On a terminal one line says so, which is rewritten in place. In a log a line says so
+/// A user always sees what runs. On a terminal one line says so, which is rewritten in place, but on a dumb one. In a log a line says so
 /// where nothing else was printed for half a minute. A thread prints both, so that no work has to.
 class Console {
  public:
