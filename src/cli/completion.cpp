@@ -10,7 +10,7 @@
 namespace ct {
 
 int verb_completion(const Words& words) {
-  CLI::App app("Prints a script that completes verbs, options, keys and files in a shell; docs/runs.md installs it.",
+  CLI::App app("Prints a script by which a shell completes verbs, options, their values, keys of --set and files.",
                "cifar-train completion");
   std::string shell;
   app.add_option("SHELL", shell, "bash | zsh | fish")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));

@@ -137,8 +137,8 @@ int info(const Words& words) {
              test = has_val || has_test ? open(Split::test) : nullptr;
   const auto& [channels, height, width] = train->shape();
   std::printf("%s in %s\n%s to train on, %s%s, %ldx%ld, %s, %d classes\n", train->name().c_str(),
-              printable(source.folder.native()).c_str(),
-              counted(train->count(), "image").c_str(), val ? str(val->count(), " to validate on, ").c_str() : "",
+              printable(source.folder.native()).c_str(), counted(train->count(), "image").c_str(),
+              val ? str(val->count(), " to validate on, ").c_str() : "",
               test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
               counted(channels, "channel").c_str(), train->classes());
   struct Column {

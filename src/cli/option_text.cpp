@@ -23,8 +23,8 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool by_place) const override {
     const std::string blanks(columns_ < kBesideNames ? 6 : 30, ' ');
     const std::string value = operand(*option);
-    const std::string name = wrapped(
-        str("  ", make_option_name(option, by_place), value.empty() ? "" : " ", value), columns_, std::string(4, ' '));
+    const std::string name = wrapped(str("  ", make_option_name(option, by_place), value.empty() ? "" : " ", value),
+                                     columns_, std::string(4, ' '));
     const std::string& about = option->get_description();
     if (about.empty()) return name + "\n";
     std::string text = wrapped(blanks + about, columns_, blanks);
@@ -56,9 +56,7 @@ std::string operand(const CLI::Option& option) {
 
 int help_columns() { return std::min(terminal_columns(STDOUT_FILENO), 100); }
 
-std::string help_line(const std::string& text) {
-  return wrapped(text, static_cast<size_t>(help_columns()), "") + "\n";
-}
+std::string help_line(const std::string& text) { return wrapped(text, static_cast<size_t>(help_columns()), "") + "\n"; }
 
 std::string verb_list(std::span<const Verb> verbs, int columns) {
   size_t width = 0;

@@ -15,11 +15,11 @@ namespace ct {
 int run_family(const Family& family, const Words& words) {
   if (const VerbReader* reader = verb_reader()) return reader->commands(family), 0;
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help")) {
-    const std::string text = str(help_line(str("cifar-train ", family.name, ": ", family.summary)), "\n",
-                                 verb_list(family.members, help_columns()), "\n",
-                                 help_line(str("cifar-train ", family.name,
-                                               " COMMAND --help lists the options of a command.")),
-                                 examples_of(family.name));
+    const std::string text =
+        str(help_line(str("cifar-train ", family.name, ": ", family.summary)), "\n",
+            verb_list(family.members, help_columns()), "\n",
+            help_line(str("cifar-train ", family.name, " COMMAND --help lists the options of a command.")),
+            examples_of(family.name));
     std::fputs(text.c_str(), stdout);
     return 0;
   }

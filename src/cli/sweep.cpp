@@ -41,8 +41,7 @@ struct SweepFlags {
 
 void add_options(CLI::App& app, SweepFlags& f) {
   f.training.add_to(app);
-  app.add_option("--grid", f.words.grid,
-                 "combines every value with every value of the other grids; repeatable")
+  app.add_option("--grid", f.words.grid, "combines every value with every value of the other grids; repeatable")
       ->type_name("KEY=VALUE,VALUE")
       ->allow_extra_args(false);
   app.add_option("--case", f.words.cases, "settings that belong together; repeatable")
@@ -198,7 +197,8 @@ int verb_sweep(const Words& words) {
     warn_once();
   }
   if (f.dry_run) {
-    for (const SweepOutcome& outcome : runs) std::printf("%s\n", printable(f.output + "/" + outcome.run.folder()).c_str());
+    for (const SweepOutcome& outcome : runs)
+      std::printf("%s\n", printable(f.output + "/" + outcome.run.folder()).c_str());
     return 0;
   }
   const Words initial = f.training.initial_words();

@@ -1,5 +1,5 @@
-// The scripts by which shells complete words of this program. They only pass its words on to the hidden verb __complete,
-// so they need no change when verbs, options or keys do.
+// The scripts by which shells complete words of this program. They only pass its words on to the hidden verb
+// __complete, so they need no change when verbs, options or keys do.
 #pragma once
 
 #include <string>

@@ -403,15 +403,16 @@ std::vector<std::string> words_for(const ConfigField& field) {
   const ConfigRule& rule = field.rule;
   if (!rule.only.empty()) return {rule.only};
   const auto listed = [&](const auto&) { return rule.values; };
-  return std::visit(
-      Overload{[](const bool*) { return std::vector<std::string>{"true", "false"}; },
-               [&](const std::optional<bool>*) {
-                 return std::vector<std::string>{"true", "false", rule.open.empty() ? "null" : rule.open};
-               },
-               [](const Choice& v) { return v.words(); },
-               [](const Compat*) { return std::vector<std::string>{"seed"}; },
-               [](const ClassWeights*) { return std::vector<std::string>{"auto"}; }, listed},
-      field.target);
+  return std::visit(Overload{[](const bool*) {
+                               return std::vector<std::string>{"true", "false"};
+                             },
+                             [&](const std::optional<bool>*) {
+                               return std::vector<std::string>{"true", "false", rule.open.empty() ? "null" : rule.open};
+                             },
+                             [](const Choice& v) { return v.words(); },
+                             [](const Compat*) { return std::vector<std::string>{"seed"}; },
+                             [](const ClassWeights*) { return std::vector<std::string>{"auto"}; }, listed},
+                    field.target);
 }
 
 bool takes_text(const ConfigField& field) {
