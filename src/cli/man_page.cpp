@@ -21,9 +21,8 @@ std::string troff(const std::string& text) {
 std::string bold(const std::string& text) { return "\\fB" + troff(text) + "\\fR"; }
 
 void print_option(const CLI::Option& option) {
-  const bool by_place = option.get_positional();
-  const std::string names = option.get_name(by_place, !by_place, true);
-  std::string line = joined(CLI::detail::split(names, ','), ", ", bold);
+  std::string line =
+      joined(CLI::detail::split(option.get_name(/*positional=*/true, /*all_options=*/true), ','), ", ", bold);
   if (const std::string value = operand(option); !value.empty() && option.nonpositional())
     line += " \\fI" + troff(value) + "\\fR";
   std::printf(".TP\n%s\n%s\n", line.c_str(), troff(option.get_description()).c_str());

@@ -21,7 +21,7 @@ void add(Candidates& to, const std::string& typed, const std::string& word, cons
   if (word.starts_with(typed)) to.words.push_back({word, about});
 }
 
-Candidates joined(Candidates first, const Candidates& second) {
+Candidates merged(Candidates first, const Candidates& second) {
   first.words.insert(first.words.end(), second.words.begin(), second.words.end());
   first.files = std::max(first.files, second.files);
   return first;
@@ -82,7 +82,7 @@ Candidates values_of(const CLI::Option& option, const std::string& typed) {
   if (kind == "FOLDER") return {.files = Candidates::Files::folders};
   Candidates found;
   for (const std::string& word : listed_words(about)) add(found, typed, word);
-  found = joined(found, value_candidates(named_key(about), typed));
+  found = merged(found, value_candidates(named_key(about), typed));
   const bool any_text = kind == "TEXT" && listed_words(about).empty();
   if (found.words.empty() && (any_text || about.find("PATH") != about.npos)) found.files = Candidates::Files::any;
   return found;
@@ -141,7 +141,7 @@ Candidates of_launch(const CLI::App& app, const Words& given, const std::string&
   all.push_back(typed);
   if (!split.program.empty()) return candidates(all);
   const Candidates own = of_options(app, given, typed);
-  return typed.starts_with('-') ? joined(own, candidates(all)) : own;
+  return typed.starts_with('-') ? merged(own, candidates(all)) : own;
 }
 
 Candidates of_verb(const Verb& verb, const Words& given, const std::string& typed) {

@@ -14,7 +14,7 @@ struct KeyWords {
   bool is_text = false;             // any text, so it may be a file
 };
 
-std::map<std::string, KeyWords> all_keys() {
+std::map<std::string, KeyWords> table_of_keys() {
   std::map<std::string, KeyWords> keys;
   for (Config& config : configs_of_all_types())
     for (const ConfigField& field : config_fields(config)) {
@@ -37,13 +37,13 @@ Candidates values_of(const KeyWords& key, const std::string& typed, const std::s
 }  // namespace
 
 Candidates value_candidates(const std::string& key, const std::string& typed) {
-  const auto keys = all_keys();
+  const auto keys = table_of_keys();
   const auto found = keys.find(key);
   return found == keys.end() ? Candidates{} : values_of(found->second, typed, "");
 }
 
 Candidates setting_candidates(const std::string& typed) {
-  const auto keys = all_keys();
+  const auto keys = table_of_keys();
   if (const size_t equals = typed.find('='); equals != typed.npos) {
     const auto key = keys.find(typed.substr(0, equals));
     if (key == keys.end()) return {};
