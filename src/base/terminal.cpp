@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cwchar>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ct {
@@ -41,6 +42,15 @@ int terminal_columns(int fd) {
   const char* const columns = std::getenv("COLUMNS");
   const int given = columns == nullptr ? 0 : std::atoi(columns);
   return given > 0 ? std::max(given, kLeast) : kUsual;
+}
+
+std::string in_rows(int fd, const std::string& text, std::string_view indent) {
+  const int columns = terminal_columns(fd);
+  if (isatty(fd) == 0 || columns_of(text) <= columns) return text;
+  const auto broken = [&](std::string_view part) { return wrapped(part, static_cast<size_t>(columns), indent); };
+  const size_t command = text.find(": cifar-train ");
+  if (command == text.npos) return broken(text);
+  return broken(text.substr(0, command + 1)).append("\n").append(indent).append(text, command + 2);
 }
 
 std::string_view first_columns(std::string_view text, int columns) {

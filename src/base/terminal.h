@@ -13,6 +13,11 @@ bool rewrites_lines(int fd);
 /// The width of the stream's terminal in characters, else COLUMNS, else 80; at least 20.
 int terminal_columns(int fd);
 
+/// `text` for the rows of the stream's terminal: broken at blanks, all rows but the first indented; a command at its
+/// end
+/// (": cifar-train ...") stays whole, so that it can be copied. Unchanged where the stream is no terminal.
+std::string in_rows(int fd, const std::string& text, std::string_view indent = "  ");
+
 /// The columns that a terminal needs for `text`, which has no control characters: two for a wide character, such as
 /// those of Chinese, and none for one that joins the character before it.
 int columns_of(std::string_view text);

@@ -25,8 +25,9 @@ namespace {
 
 void print_help() {
   const std::string text = ct::str(
-      ct::help_line("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts."),
-      "\nusage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n",
+      ct::help_line("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts."), "\n",
+      ct::help_line("usage: cifar-train [VERB] [OPTIONS]"),
+      ct::help_line("       mpirun -np 4 cifar-train --config default.yaml"), "\n",
       ct::verb_list(ct::verbs(), ct::help_columns()), "\n",
       ct::help_line("cifar-train VERB --help lists the options of a verb; cifar-train --version the libraries."));
   std::fputs(text.c_str(), stdout);

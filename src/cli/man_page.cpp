@@ -1,6 +1,7 @@
 // The man page, from the parsers that --help is printed from, as troff.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,10 +12,19 @@
 namespace ct {
 namespace {
 
-/// Text as troff shows it unchanged: a '-' that can be copied, a '.' that begins no request.
+/// Text as troff shows it unchanged: with a '-' that can be copied.
 std::string troff(const std::string& text) {
-  std::string out = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
+  std::string out;
   for (const char c : text) out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);
+  return out;
+}
+
+/// A paragraph in short lines, of which none begins a request.
+std::string paragraph(const std::string& text) {
+  std::istringstream lines(wrapped(troff(text), 78, ""));
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    out += (line.starts_with('.') || line.starts_with('\'') ? "\\&" : "") + line + "\n";
   return out;
 }
 
@@ -25,7 +35,7 @@ void print_option(const CLI::Option& option) {
       joined(CLI::detail::split(option.get_name(/*positional=*/true, /*all_options=*/true), ','), ", ", bold);
   if (const std::string value = operand(option); !value.empty() && option.nonpositional())
     line += " \\fI" + troff(value) + "\\fR";
-  std::printf(".TP\n%s\n%s\n", line.c_str(), troff(option.get_description()).c_str());
+  std::printf(".TP\n%s\n%s", line.c_str(), paragraph(option.get_description()).c_str());
 }
 
 void print_examples(const Verb& verb) {
@@ -34,7 +44,7 @@ void print_examples(const Verb& verb) {
 }
 
 void print_options(const Verb& verb, const CLI::App& app) {
-  std::printf(".SS %s\n%s\n", troff(app.get_name()).c_str(), troff(app.get_description()).c_str());
+  std::printf(".SS %s\n%s", troff(app.get_name()).c_str(), paragraph(app.get_description()).c_str());
   for (const std::string& group : app.get_groups()) {
     const auto members =
         app.get_options([&](const CLI::Option* o) { return o->get_group() == group && o != app.get_help_ptr(); });
@@ -68,9 +78,10 @@ cifar\-train \- train image classifiers on CPUs and NVIDIA GPUs
 .SH DESCRIPTION
 .B cifar\-train
 trains image classifiers, on one core or many hosts.
-It reads DeepSpeed configurations and writes safetensors files under PyTorch's names.
-The same configuration gives the same weights, bit for bit, on any number of ranks, with every ZeRO stage, and after
-any interruption.
+It reads DeepSpeed configurations and writes safetensors files under
+PyTorch's names.
+The same configuration gives the same weights, bit for bit, on any number of
+ranks, with every ZeRO stage, and after any interruption.
 .PP
 Without a verb it trains.
 Under
@@ -159,7 +170,7 @@ stopped on request with a good checkpoint: run the same command again
 int print_man_page(const Words& words) {
   std::printf(".TH CIFAR\\-TRAIN 1 \"%s\" \"cifar\\-train %s\" \"User Commands\"\n%s.SH VERBS\n",
               words.empty() ? "" : words.front().c_str(), std::string(version()).c_str(), kBeginning);
-  for (const Verb& verb : verbs()) std::printf(".TP\n%s\n%s\n", bold(verb.name).c_str(), troff(verb.summary).c_str());
+  for (const Verb& verb : verbs()) std::printf(".TP\n%s\n%s", bold(verb.name).c_str(), paragraph(verb.summary).c_str());
   std::printf(".SH OPTIONS\n");
   for (const Verb& verb : verbs()) print_verb(verb);
   std::fputs(kEnd, stdout);

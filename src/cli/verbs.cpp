@@ -1,6 +1,7 @@
 #include "cli/verbs.h"
 
 #include <openssl/crypto.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -110,7 +112,7 @@ std::span<const Verb> verbs() {
 }
 
 void warn(const std::string& text) {
-  if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
+  if (!text.empty()) std::fprintf(stderr, "%s\n", in_rows(STDERR_FILENO, "warning: " + printable(text)).c_str());
 }
 
 /// The words that no option takes, and what the first of them may mean: "--epohcs 3 is not expected; did you mean

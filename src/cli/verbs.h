@@ -47,7 +47,7 @@ int verb_completion(const Words& words);
 /// shell's own.
 int complete(const Words& words);
 
-/// Prints the man page as troff, with the date of its word.
+/// Prints the man page as troff, with the date in its word.
 int print_man_page(const Words& words);
 
 /// The reason why this is not a device, for CLI::Option::check; empty: it is one.

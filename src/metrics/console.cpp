@@ -58,7 +58,8 @@ void Console::clear_progress() {
 void Console::print(std::FILE* to, const std::string& line) {
   const std::lock_guard lock(mutex_);
   clear_progress();
-  std::fputs((printable(line) + "\n").c_str(), to);
+  const std::string text = printable(line);
+  std::fputs(((to == stderr ? in_rows(STDERR_FILENO, text) : text) + "\n").c_str(), to);
   if (to == stdout) std::fflush(stdout);
   printed_ = Clock::now();
 }

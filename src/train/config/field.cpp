@@ -400,18 +400,17 @@ void read_field(const ConfigField& field, const Node& node) {
 }
 
 std::vector<std::string> words_for(const ConfigField& field) {
+  using Words = std::vector<std::string>;
   const ConfigRule& rule = field.rule;
   if (!rule.only.empty()) return {rule.only};
-  const auto listed = [&](const auto&) { return rule.values; };
-  return std::visit(Overload{[](const bool*) {
-                               return std::vector<std::string>{"true", "false"};
+  return std::visit(Overload{[](bool*) {
+                               return Words{"true", "false"};
                              },
-                             [&](const std::optional<bool>*) {
-                               return std::vector<std::string>{"true", "false", rule.open.empty() ? "null" : rule.open};
+                             [&](std::optional<bool>*) {
+                               return Words{"true", "false", rule.open.empty() ? "null" : rule.open};
                              },
-                             [](const Choice& v) { return v.words(); },
-                             [](const Compat*) { return std::vector<std::string>{"seed"}; },
-                             [](const ClassWeights*) { return std::vector<std::string>{"auto"}; }, listed},
+                             [](const Choice& v) { return v.words(); }, [](Compat*) { return Words{"seed"}; },
+                             [](ClassWeights*) { return Words{"auto"}; }, [&](const auto&) { return rule.values; }},
                     field.target);
 }
 
