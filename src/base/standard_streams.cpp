@@ -10,6 +10,10 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <string>
+#include <utility>
+
+#include "base/utf8.h"
 
 namespace ct {
 namespace {
@@ -38,9 +42,22 @@ size_t write_some(const char* text, size_t bytes) {
   return done;
 }
 
+bool to_terminal = false;
+std::string cut;  // the beginning of a character whose rest comes with the next call
+
+/// To a terminal, names of files and classes, which may hold anything, go without what it would obey.
+size_t write_shown(const char* text, size_t bytes) {
+  if (!to_terminal) return write_some(text, bytes);
+  std::string all = std::exchange(cut, "").append(text, bytes);
+  cut = all.substr(all.size() - cut_character(all));
+  all.resize(all.size() - cut.size());
+  const std::string shown = printable_lines(all);
+  return write_some(shown.data(), shown.size()) == shown.size() ? bytes : 0;
+}
+
 /// What stdio calls to empty the buffer of `stdout`; less than `bytes` is a failure to it.
 ssize_t write_output(void*, const char* text, size_t bytes) {
-  const size_t done = write_some(text, bytes);
+  const size_t done = write_shown(text, bytes);
   if (done == bytes) return static_cast<ssize_t>(bytes);
   int none = 0;
   const bool first = first_error.compare_exchange_strong(none, errno);
@@ -65,7 +82,8 @@ void watch_output() {
   std::FILE* watched =
       fopencookie(nullptr, "w", {.read = nullptr, .write = write_output, .seek = nullptr, .close = nullptr});
   if (watched == nullptr) throw std::bad_alloc();
-  setvbuf(watched, nullptr, isatty(STDOUT_FILENO) != 0 ? _IOLBF : _IOFBF, BUFSIZ);
+  to_terminal = isatty(STDOUT_FILENO) != 0;
+  setvbuf(watched, nullptr, to_terminal ? _IOLBF : _IOFBF, BUFSIZ);
   stdout = watched;
 }
 

@@ -9,7 +9,8 @@ namespace ct {
 /// are noticed.
 void open_missing_streams();
 
-/// Starts the recording of errors of `stdout` for output_error().
+/// Starts the recording of errors of `stdout` for output_error(). From now on a terminal there gets no control
+/// characters but line breaks and tabs: others are escaped, whoever prints them.
 void watch_output();
 
 /// errno of the first write to standard output that failed; 0: none so far.

@@ -32,11 +32,11 @@ std::string wrapped(std::string_view text, size_t width, std::string_view indent
   while (!text.empty()) {
     std::string_view word = text.substr(0, text.find(' ', text.find_first_not_of(' ')));
     text.remove_prefix(word.size());
-    if (!all.empty() && all.size() - begin + word.size() > width && !word.starts_with("  ")) {
+    if (!all.empty() && all.size() - begin + word.size() > width) {
       all += '\n';
       begin = all.size();
       all += indent;
-      word.remove_prefix(std::min<size_t>(word.find_first_not_of(' '), 1));
+      word.remove_prefix(std::min(word.find_first_not_of(' '), word.size()));
     }
     all += word;
   }

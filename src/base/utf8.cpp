@@ -27,11 +27,13 @@ bool is_control(std::string_view text, size_t at) {
   return byte < 0x20 || byte == 0x7f || (byte == 0xc2 && static_cast<unsigned char>(text[at + 1]) < 0xa0);
 }
 
-std::string printable(std::string_view text) {
+namespace {
+
+std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at), bytes = std::max<size_t>(length, 1);
-    if (length > 0 && !is_control(text, at)) {
+    if (length > 0 && (!is_control(text, at) || kept.find(text[at]) != kept.npos)) {
       out += text.substr(at, bytes);
     } else {
       for (const unsigned char byte : text.substr(at, bytes)) out += fmt::format("\\x{:02x}", byte);
@@ -39,6 +41,22 @@ std::string printable(std::string_view text) {
     at += bytes;
   }
   return out;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return without_controls(text, ""); }
+
+std::string printable_lines(std::string_view text) { return without_controls(text, "\n\t"); }
+
+size_t cut_character(std::string_view text) {
+  for (size_t bytes = 1; bytes < 4 && bytes <= text.size(); ++bytes) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - bytes]);
+    const size_t length = byte < 0xc0 ? 0 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
+    if (length > 0) return length > bytes ? bytes : 0;
+    if (byte < 0x80) return 0;
+  }
+  return 0;
 }
 
 }  // namespace ct

@@ -18,4 +18,10 @@ bool is_control(std::string_view text, size_t at);
 /// as \x0a.
 std::string printable(std::string_view text);
 
+/// The same, but line breaks and tabs stay.
+std::string printable_lines(std::string_view text);
+
+/// The bytes at the end of `text` that begin a character whose other bytes are missing.
+size_t cut_character(std::string_view text);
+
 }  // namespace ct

@@ -191,19 +191,25 @@ void Store::recover(const std::function<void(const std::string&)>& report) {
 }
 
 std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
-  check(keep_last >= 0, "prune(", keep_last, ")");
+  const std::vector<int64_t> steps = beyond(keep_last, good);
+  remove(steps);
+  return steps;
+}
+
+void Store::remove(const std::vector<int64_t>& steps) {
   remove_trash();
-  std::vector<int64_t> removed;
-  const auto steps = list();
-  if (steps.size() <= static_cast<size_t>(keep_last)) return removed;
+  for (const int64_t step : steps) remove_checkpoint(step);
+}
+
+std::vector<int64_t> Store::beyond(int keep_last, std::optional<int64_t> good) const {
+  check(keep_last >= 0, "beyond(", keep_last, ")");
+  std::vector<int64_t> steps = list();
+  if (steps.size() <= static_cast<size_t>(keep_last)) return {};
   if (!good) good = newest_good([](const std::string&) {});
   const auto finite = newest_finite(good);
-  for (size_t i = 0; i + static_cast<size_t>(keep_last) < steps.size(); ++i) {
-    if (steps[i] == good || steps[i] == finite) continue;
-    remove_checkpoint(steps[i]);
-    removed.push_back(steps[i]);
-  }
-  return removed;
+  steps.resize(steps.size() - static_cast<size_t>(keep_last));
+  std::erase_if(steps, [&](int64_t step) { return step == good || step == finite; });
+  return steps;
 }
 
 /// What a removal that failed has left.

@@ -64,10 +64,10 @@ class Store {
   /// Cleans up after a killed writer: old checkpoints get their name back, and temporary ones are removed. Writer only.
   /// `report` is called with a line for each that cannot be removed.
   void recover(const std::function<void(const std::string&)>& report);
-  /// Removes all but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose
-  /// tensors are all finite; returns the removed steps. `good`: a step that is known to be good, such as the one just
-  /// committed; without it, the newest good one is searched.
+  /// Removes the checkpoints beyond(keep_last, good), and leftovers of removals; returns their steps.
   std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
+  /// Removes these checkpoints, and leftovers of removals.
+  void remove(const std::vector<int64_t>& steps);
   /// Removes the checkpoints of later steps than that one.
   void forget_after(int64_t step);
 
@@ -82,6 +82,10 @@ class Store {
   /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint), or Error(io) if one could not
   /// be read.
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
+  /// All but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose tensors
+  /// are all finite. `good`: a step that is known to be good, such as the one just committed; without it, the newest
+  /// good one is searched.
+  std::vector<int64_t> beyond(int keep_last, std::optional<int64_t> good = {}) const;
   /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
   /// Verifies all of a checkpoint and opens it.

@@ -1,4 +1,4 @@
-// `ckpt ls|inspect|verify|diff`
+// `ckpt ls|inspect|verify|diff` (prune: cli/ckpt_prune.cpp)
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -112,7 +112,7 @@ bool is_gone(const Path& path) { return kind_of_entry(path) == PathKind::nothing
 int ls(const Words& words) {
   CLI::App app("Lists the checkpoints of a run; each is verified.", "cifar-train ckpt ls");
   std::string run;
-  app.add_option("RUN", run, "a run's output folder")->required();
+  app.add_option("RUN", run, "a run's output folder")->type_name("FOLDER")->required();
   if (!parse(app, words)) return 0;
 
   const Path path = without_slash(run);
@@ -455,12 +455,16 @@ int verb_ckpt(const Words& words) {
            "compare everything with its checksums",
            verify_checkpoint,
            {"cifar-train ckpt verify runs/tutorial", "cifar-train ckpt verify runs/tutorial/best.bin"}},
+      Verb{"prune",
+           "remove all but the newest",
+           ckpt_prune,
+           {"cifar-train ckpt prune runs/tutorial --dry-run", "cifar-train ckpt prune runs/tutorial --keep 1"}},
       Verb{"diff",
            "the differences between two of them",
            diff,
            {"cifar-train ckpt diff runs/a runs/b", "cifar-train ckpt diff runs/a/best.bin runs/a/last.bin"}},
   };
-  return run_family({"ckpt", "lists, shows, checks and compares checkpoints", kMembers}, words);
+  return run_family({"ckpt", "lists, shows, checks, compares and removes checkpoints", kMembers}, words);
 }
 
 }  // namespace ct

@@ -84,9 +84,11 @@ int check_config(const Words& words) {
   std::string ranks;
   ConfigWords extra;
   ConfigSources sources;
-  app.add_option("FILE,--config", files, "YAML or JSON");
+  app.add_option("FILE,--config", files, "YAML or JSON")->type_name("CONFIG");
   add_foreign_files(app, extra);
-  app.add_option("--set", sources.sets, "key=value, such as train.epochs=1; repeatable")->allow_extra_args(false);
+  app.add_option("--set", sources.sets, "replaces a key of the configuration, such as train.epochs=1; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   app.add_option("--ranks", ranks, "a number of ranks that the batch sizes must fit, or auto");
   if (!parse(app, words)) return 0;
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
+#include <set>
 #include <string_view>
 
 #include "base/error.h"
@@ -126,6 +127,17 @@ fs::path locate_file(const std::string& name, std::string_view option) {
   return for_all_ranks(find_config(name, config_folders(), option));
 }
 
+std::vector<std::string> shipped_configs() {
+  std::set<std::string> names;
+  for (const fs::path& folder : config_folders()) {
+    std::error_code error;
+    for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+      if (const fs::path kind = entry->path().extension(); kind == ".yaml" || kind == ".json")
+        names.insert(entry->path().lexically_relative(folder).string());
+  }
+  return {names.begin(), names.end()};
+}
+
 std::string word_of_config(const fs::path& located) {
   if (is_pipe(located)) refuse_pipe(located, "each run");
   return text_in_place_of(located) ? located.string() : absolute_of(located).string();
@@ -133,13 +145,15 @@ std::string word_of_config(const fs::path& located) {
 
 void add_config_options(CLI::App& app, ConfigWords& words, const std::string& config) {
   app.add_option(config, words.config,
-                 "a YAML or DeepSpeed JSON file, looked up as given, then in configs/; default: default.yaml");
+                 "a YAML or DeepSpeed JSON file, looked up as given, then in configs/; default: default.yaml")
+      ->type_name("CONFIG");
   add_foreign_files(app, words);
   add_key_option(
       app, words, "--data", kDataKey,
       "the folder or packed file of the images (data.path); without --config, pictures are trained by finetune.yaml");
   add_key_option(app, words, "--model", "model.name", "the network (model.name)");
-  app.add_option("--set", words.sets, "KEY=VALUE, repeatable: replaces a key of the configuration")
+  app.add_option("--set", words.sets, "replaces a key of the configuration; repeatable")
+      ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }
 

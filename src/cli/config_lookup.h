@@ -30,6 +30,9 @@ std::filesystem::path installed_configs(const std::filesystem::path& executable)
 /// searched places.
 std::filesystem::path locate_config(const std::string& name, std::string_view option = "--config");
 
+/// The names of the configurations that come with the program: "resnet18.yaml", "seeds/imagenet.yaml".
+std::vector<std::string> shipped_configs();
+
 /// The same search for a file that is not a configuration.
 std::filesystem::path locate_file(const std::string& name, std::string_view option);
 

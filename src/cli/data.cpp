@@ -27,7 +27,9 @@ struct DataOptions {
   std::string path = "data", dataset = "auto";
 
   void add_to(CLI::App& app) {
-    app.add_option("--data,--path", path, "folder of the data sets, or of one data set")->capture_default_str();
+    app.add_option("--data,--path", path, "folder of the data sets, or of one data set")
+        ->type_name("FOLDER")
+        ->capture_default_str();
     app.add_option("--dataset", dataset, "the kind of data set; auto: the first one found")
         ->check(CLI::IsMember(dataset_choices()))
         ->capture_default_str();
@@ -53,7 +55,7 @@ int synth(const Words& words) {
                "cifar-train data synth");
   std::string out = "data";
   int64_t images = kSyntheticTrain;
-  app.add_option("--out", out, str("folder for ", kSyntheticFolder, "/"))->capture_default_str();
+  app.add_option("--out", out, str("folder for ", kSyntheticFolder, "/"))->type_name("FOLDER")->capture_default_str();
   app.add_option("--images", images, "training images, a multiple of 50; test images are a fifth as many")
       ->check(CLI::Range(1, kSyntheticTrain))
       ->capture_default_str();
@@ -69,7 +71,7 @@ int synth(const Words& words) {
   if (const int64_t there = kFiles * records_per_file(folder); there != images)
     fail(ExitCode::data, folder.string(), ": has ", there, " images to train on, not ", images,
          ": give another --out, or delete it first");
-  std::printf("%s: %s\n", folder.c_str(), written ? "written" : "was there already");
+  std::printf("%s: %s\n", printable(folder.native()).c_str(), written ? "written" : "was there already");
   return 0;
 }
 
@@ -87,7 +89,7 @@ int verify_data(const Words& words) {
   const DataKind& kind = *source.kind;
   const std::vector<FileReport> files = shown("verifying " + source.folder.string(),
                                               [&] { return kind.verify(source.folder, opening, Depth::every_byte); });
-  std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), source.folder.c_str(),
+  std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), printable(source.folder.native()).c_str(),
               std::string(kind.verified).c_str());
   int width = 18;
   const Path base = kind.suffix.empty() ? source.folder : source.folder.parent_path();
@@ -105,11 +107,11 @@ int verify_data(const Words& words) {
   for (const FileReport& file : files) {
     std::printf("%-*s %9llu %7lld  %-64s  %s\n", width, name(file).c_str(), static_cast<unsigned long long>(file.bytes),
                 static_cast<long long>(file.records), file.sha256.empty() ? "-" : file.sha256.c_str(),
-                verdict(file).c_str());
+                printable(verdict(file)).c_str());
     if (!file.problem.empty()) wrong.push_back(file);
   }
   for (const FileReport& file : files)
-    for (const std::string& line : file.notes) std::printf("%s\n", line.c_str());
+    for (const std::string& line : file.notes) std::printf("%s\n", printable(line).c_str());
   if (wrong.empty()) return 0;
   const FileReport& first = wrong.front();
   fail(ExitCode::data, first.path.string(), ": ",
@@ -134,8 +136,9 @@ int info(const Words& words) {
   const auto train = open(Split::train), val = has_val && has_test ? open(Split::val) : nullptr,
              test = has_val || has_test ? open(Split::test) : nullptr;
   const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%s to train on, %s%s, %ldx%ld, %s, %d classes\n", train->name().c_str(), source.folder.c_str(),
-              counted(train->count(), "image").c_str(), val ? str(val->count(), " to validate on, ").c_str() : "",
+  std::printf("%s in %s\n%s to train on, %s%s, %ldx%ld, %s, %d classes\n", train->name().c_str(),
+              printable(source.folder.native()).c_str(), counted(train->count(), "image").c_str(),
+              val ? str(val->count(), " to validate on, ").c_str() : "",
               test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
               counted(channels, "channel").c_str(), train->classes());
   struct Column {
@@ -150,13 +153,13 @@ int info(const Words& words) {
                                          {"test", test.get(), Split::test}})
     if (set != nullptr) columns.push_back({name, set, split, class_counts(*set)});
   for (const Column& column : columns) {
-    for (const std::string& line : notes_of(*column.set, column.split)) std::printf("%s\n", line.c_str());
+    for (const std::string& line : notes_of(*column.set, column.split)) std::printf("%s\n", printable(line).c_str());
     if (column.split != Split::train) warn(same_images(*train, *column.set, column.split));
   }
   std::printf("\n%-5s  %-16s", "class", "name");
   for (const Column& column : columns) std::printf("  %6s", column.name);
   for (size_t c = 0; c < train->class_names().size(); ++c) {
-    std::printf("\n%5zu  %-16s", c, train->class_names()[c].c_str());
+    std::fputs(fmt::format("\n{:5}  {:16}", c, printable(train->class_names()[c])).c_str(), stdout);
     for (const Column& column : columns) std::printf("  %6ld", column.counts[c]);
   }
   std::printf("\n");

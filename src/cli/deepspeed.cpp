@@ -37,6 +37,7 @@ int import_file(const Words& words) {
       "cifar-train config import");
   std::string name, out;
   app.add_option("FILE,--deepspeed_config", name, "a DeepSpeed JSON file, or its content in URL-safe base64")
+      ->type_name("CONFIG")
       ->required();
   app.add_option("--out", out, "write the configuration to this new file, and print the comments only");
   if (!parse(app, words)) return 0;
@@ -64,7 +65,8 @@ int import_file(const Words& words) {
 
 void add_foreign_files(CLI::App& app, ConfigWords& files) {
   app.add_option("--deepspeed_config,--deepscale_config", files.overlay,
-                 "a DeepSpeed JSON file, or its content in URL-safe base64; overlays --config");
+                 "a DeepSpeed JSON file, or its content in URL-safe base64; overlays --config")
+      ->type_name("CONFIG");
   app.add_option("--env", files.env,
                  "a job's file of KEY=VALUE lines, which may set --config, --deepspeed_config and --cuda-path");
 }

@@ -1,4 +1,5 @@
 // `doctor`: what this machine offers and what would go wrong.
+#include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -224,7 +226,7 @@ int verb_doctor(const Words& words) {
   bool json = false;
   std::string path = "data", library_path;
   app.add_flag("--json", json, "one JSON object");
-  app.add_option("--data", path, "folder of the data sets")->capture_default_str();
+  app.add_option("--data", path, "folder of the data sets")->type_name("FOLDER")->capture_default_str();
   app.add_option("--cuda-path", library_path, "the folder that is searched first for cuDNN, cuBLAS and NCCL");
   if (!parse(app, words)) return 0;
 
@@ -242,8 +244,12 @@ int verb_doctor(const Words& words) {
     warnings += !f.warning.empty();
     object[f.what] = {{"value", f.value}, {"ok", f.warning.empty()}, {"warning", f.warning}};
     if (json) continue;
-    std::printf("%-4s  %-14s  %s\n", f.warning.empty() ? "ok" : "warn", f.what.c_str(), printable(f.value).c_str());
-    if (!f.warning.empty()) std::printf("      %-14s  -> %s\n", "", printable(f.warning).c_str());
+    const auto print = [](const char* verdict, const std::string& what, const std::string& text) {
+      const std::string line = fmt::format("{:4}  {:14}  {}", verdict, what, printable(text));
+      std::printf("%s\n", in_rows(STDOUT_FILENO, line, std::string(22, ' ')).c_str());
+    };
+    print(f.warning.empty() ? "ok" : "warn", f.what, f.value);
+    if (!f.warning.empty()) print("", "", "-> " + f.warning);
   }
   if (json)
     std::printf("%s\n", object.dump(1, ' ', false, Json::error_handler_t::replace).c_str());

@@ -1,6 +1,7 @@
 // cifar-train estimate: what a run would need of memory and of the wires, for every ZeRO stage. Nothing is trained or
 // written, and no images are needed.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
@@ -255,7 +257,10 @@ int verb_estimate(const Words& words) {
     std::printf("%s\n", to_json(stages, what, largest, with, line).dump().c_str());
     return 0;
   }
-  const auto print = [](const std::string& text) { std::printf("%s\n", wrapped(text).c_str()); };
+  const auto print = [](const std::string& text) {
+    const int columns = std::min(terminal_columns(STDOUT_FILENO), 80);
+    std::printf("%s\n", wrapped(text, static_cast<size_t>(columns)).c_str());
+  };
   print(str(config.model.name, config.bf16.enabled == true ? " bf16" : "",
             recomputes(config) ? ", blocks computed again" : "", ", ", backend->description(), "; batch ", batch.train,
             " = ", batch.micro, " x ", batch.accumulation, " micro-steps x ", ranks, " ranks"));

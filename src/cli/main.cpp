@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -12,7 +13,9 @@
 #include "base/shell_word.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
+#include "cli/completion/scripts.h"
 #include "cli/launch/rank_place.h"
+#include "cli/option_text.h"
 #include "cli/other_words.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -21,11 +24,18 @@
 namespace {
 
 void print_help() {
-  std::fputs("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts.\n\n", stdout);
-  std::fputs("usage: cifar-train [VERB] [OPTIONS]\n       mpirun -np 4 cifar-train --config default.yaml\n\n", stdout);
-  for (const ct::Verb& verb : ct::verbs()) std::printf("  %-9s  %s\n", verb.name, verb.summary);
-  std::fputs("\ncifar-train VERB --help lists the options of a verb; cifar-train --version the libraries.\n", stdout);
+  const std::string text = ct::str(
+      ct::help_line("cifar-train: trains image classifiers on CPUs and NVIDIA GPUs, on one core or many hosts."), "\n",
+      ct::help_line("usage: cifar-train [VERB] [OPTIONS]"),
+      ct::help_line("       mpirun -np 4 cifar-train --config default.yaml"), "\n",
+      ct::verb_list(ct::verbs(), ct::help_columns()), "\n",
+      ct::help_line("cifar-train VERB --help lists the options of a verb; cifar-train --version the libraries."));
+  std::fputs(text.c_str(), stdout);
 }
+
+/// Verbs of this program's own scripts and builds, which no help lists.
+constexpr std::pair<std::string_view, int (*)(const ct::Words&)> kHidden[] = {{ct::kCompleteVerb, ct::complete},
+                                                                              {"__man", ct::print_man_page}};
 
 /// Training is the default verb, so its options may come first.
 bool trains(const ct::Words& words) {
@@ -54,6 +64,8 @@ int run(ct::Words words) {
       if (words.size() == 1) return print_help(), 0;
       words = {words[1], "--help"};  // help VERB
     }
+    for (const auto& [name, print] : kHidden)
+      if (words[0] == name) return print({words.begin() + 1, words.end()});
     if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
     if (verb != verbs.end()) {

@@ -1,6 +1,7 @@
 #include "cli/ranks.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +18,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/in_flight.h"
+#include "base/terminal.h"
 #include "base/utf8.h"
 #include "cli/verbs.h"
 #include "comm/host/threads.h"
@@ -31,7 +33,9 @@ namespace ct {
 namespace {
 
 /// One line, whatever somebody's words in it hold.
-void print_error(const std::string& message) { std::fprintf(stderr, "error: %s\n", printable(message).c_str()); }
+void print_error(const std::string& message) {
+  std::fprintf(stderr, "%s\n", in_rows(STDERR_FILENO, "error: " + printable(message)).c_str());
+}
 
 /// "rank 2 on host b: "
 std::string speaker(const Launch& launch) { return str("rank ", launch.rank, " on host ", host_name(), ": "); }

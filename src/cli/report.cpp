@@ -128,7 +128,9 @@ int verb_report(const Words& words) {
   CLI::App app("Draws runs: curves, results, settings and machine, as one HTML file that needs nothing else.",
                "cifar-train report");
   ReportFlags f;
-  app.add_option("RUN", f.runs, "folders of runs, also of some that go on, or of a sweep")->required();
+  app.add_option("RUN", f.runs, "folders of runs, also of some that go on, or of a sweep")
+      ->type_name("FOLDER")
+      ->required();
   app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)");
   auto* const text = app.add_flag("--text", f.text, "draw the curves in the terminal");
   auto* const csv = app.add_flag("--csv", f.csv, "the curves as a table, on standard output or in --out");

@@ -6,16 +6,21 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/option_text.h"
+#include "cli/verb_reader.h"
 #include "train/config/suggest.h"
 
 namespace ct {
 
 int run_family(const Family& family, const Words& words) {
+  if (const VerbReader* reader = verb_reader()) return reader->commands(family), 0;
   if (!words.empty() && (words[0] == "--help" || words[0] == "-h" || words[0] == "help")) {
-    std::printf("cifar-train %s: %s\n\n", family.name, family.summary);
-    for (const Verb& member : family.members) std::printf("  %-8s  %s\n", member.name, member.summary);
-    std::printf("\ncifar-train %s COMMAND --help lists the options of a command.\n%s", family.name,
-                examples_of(family.name).c_str());
+    const std::string text =
+        str(help_line(str("cifar-train ", family.name, ": ", family.summary)), "\n",
+            verb_list(family.members, help_columns()), "\n",
+            help_line(str("cifar-train ", family.name, " COMMAND --help lists the options of a command.")),
+            examples_of(family.name));
+    std::fputs(text.c_str(), stdout);
     return 0;
   }
   for (const Verb& member : family.members) {

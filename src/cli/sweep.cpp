@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "base/standard_streams.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
 #include "cli/ranks.h"
@@ -40,10 +41,11 @@ struct SweepFlags {
 
 void add_options(CLI::App& app, SweepFlags& f) {
   f.training.add_to(app);
-  app.add_option("--grid", f.words.grid,
-                 "KEY=VALUE,VALUE, repeatable: combines every value with every value of the other grids")
+  app.add_option("--grid", f.words.grid, "combines every value with every value of the other grids; repeatable")
+      ->type_name("KEY=VALUE,VALUE")
       ->allow_extra_args(false);
-  app.add_option("--case", f.words.cases, "\"KEY=VALUE KEY=VALUE\", repeatable: settings that belong together")
+  app.add_option("--case", f.words.cases, "settings that belong together; repeatable")
+      ->type_name("\"KEY=VALUE KEY=VALUE\"")
       ->allow_extra_args(false);
   app.add_option("--folds", f.words.folds,
                  "cross validation: trains K times, and each time another of K equal parts of the training images, "
@@ -57,7 +59,9 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->capture_default_str();
   app.add_option("--ranks", f.ranks,
                  "ranks of each run: a number, or auto: as many as its share of the cores or GPUs allows");
-  app.add_option("--output", f.output, "the sweep's folder; each run gets a subfolder")->capture_default_str();
+  app.add_option("--output", f.output, "the sweep's folder; each run gets a subfolder")
+      ->type_name("FOLDER")
+      ->capture_default_str();
   app.add_flag("--dry-run", f.dry_run, "check all configurations, list the runs and stop");
   app.add_flag("-q,--quiet", f.quiet, "print the table only");
   app.add_option("--jobscript", f.job.scheduler,
@@ -184,7 +188,8 @@ int verb_sweep(const Words& words) {
     warn_once();
   }
   if (f.dry_run) {
-    for (const SweepOutcome& outcome : runs) std::printf("%s/%s\n", f.output.c_str(), outcome.run.folder().c_str());
+    for (const SweepOutcome& outcome : runs)
+      std::printf("%s\n", printable(f.output + "/" + outcome.run.folder()).c_str());
     return 0;
   }
   const Words initial = f.training.initial_words();

@@ -47,7 +47,7 @@ struct TrainFlags {
 };
 
 void add_options(CLI::App& app, TrainFlags& f) {
-  app.add_option("CONFIG", f.config, "--config CONFIG");
+  app.add_option("CONFIG", f.config, "--config CONFIG")->type_name("CONFIG");
   f.training.add_to(app);
   add_key_option(app, f.training.files, "--output", "output", "the run's folder (output)");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");

@@ -1,19 +1,22 @@
 #include "cli/verbs.h"
 
 #include <openssl/crypto.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <regex>
-#include <sstream>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
+#include "cli/option_text.h"
 #include "cli/other_words.h"
+#include "cli/verb_reader.h"
 #include "comm/mpi/mpi.h"
 #include "comm/ucx/ucx.h"
 #include "device/cuda.h"
@@ -52,7 +55,7 @@ std::span<const Verb> verbs() {
            verb_data,
            {"cifar-train data verify --path data", "cifar-train data convert --from imagenet --out imagenet.ctpack"}},
       Verb{"ckpt",
-           "list, inspect and verify checkpoints",
+           "list, inspect, verify and remove checkpoints",
            verb_ckpt,
            {"cifar-train ckpt ls runs/tutorial", "cifar-train ckpt verify runs/tutorial"}},
       Verb{"bench",
@@ -105,12 +108,17 @@ std::span<const Verb> verbs() {
            "test every operation on this device against its reference",
            verb_selftest,
            {"cifar-train selftest", "cifar-train selftest --device cuda"}},
+      Verb{"completion",
+           "print a script that completes words in bash, zsh or fish",
+           verb_completion,
+           {"cifar-train completion bash > ~/.local/share/bash-completion/completions/cifar-train",
+            "cifar-train completion fish > ~/.config/fish/completions/cifar-train.fish"}},
   };
   return kVerbs;
 }
 
 void warn(const std::string& text) {
-  if (!text.empty()) std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
+  if (!text.empty()) std::fprintf(stderr, "%s\n", in_rows(STDERR_FILENO, "warning: " + printable(text)).c_str());
 }
 
 /// The words that no option takes, and what the first of them may mean: "--epohcs 3 is not expected; did you mean
@@ -143,18 +151,14 @@ std::string examples_of(const std::string& verb) {
 }
 
 bool parse(CLI::App& app, const Words& words) {
+  if (const VerbReader* reader = verb_reader()) return reader->options(app), false;
   Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
   try {
     app.parse(reversed);
     return true;
   } catch (const CLI::CallForHelp&) {
     const std::string verb = app.get_name().substr(app.get_name().rfind(' ') + 1);
-    std::istringstream lines(app.help());
-    for (std::string line; std::getline(lines, line);)
-      std::printf("%s\n", wrapped(line, 80, std::string(line.starts_with(' ') ? 30 : 0, ' ')).c_str());
-    std::fputs(examples_of(verb).c_str(), stdout);
-  } catch (const CLI::CallForAllHelp&) {
-    std::fputs(app.help("", CLI::AppFormatMode::All).c_str(), stdout);
+    std::fputs((help_text(app, help_columns()) + examples_of(verb)).c_str(), stdout);
   } catch (const CLI::ExtrasError&) {
     // Training is the default verb, so its parser sees a verb that follows options as CONFIG or as an unknown word.
     Words unknown = app.remaining();

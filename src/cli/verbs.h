@@ -42,6 +42,14 @@ int verb_jobscript(const Words& words);
 int verb_estimate(const Words& words);
 int verb_doctor(const Words& words);
 int verb_selftest(const Words& words);
+int verb_completion(const Words& words);
+
+/// Of the scripts of `completion`: lists what may come next, "WORD<tab>DESCRIPTION", and :files or :folders for the
+/// shell's own.
+int complete(const Words& words);
+
+/// Prints the man page as troff, with the date in its word.
+int print_man_page(const Words& words);
 
 /// The reason why this is not a device, for CLI::Option::check; empty: it is one.
 std::string device_problem(const std::string& word);

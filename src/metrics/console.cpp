@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <system_error>
 
+#include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "metrics/log_format.h"
@@ -23,21 +23,19 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kTick = 250ms, kSilence = 1s, kSilenceInLogs = 30s;
 
-/// The beginning of a line, as much as one row of the terminal holds.
+/// In place of what the cursor's row holds: the beginning of a line, as much as fits before the last column. Blanks
+/// clear the rest, not an escape sequence, which some terminals show and NO_COLOR may mean.
 std::string in_one_row(const std::string& line) {
-  winsize window{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0) return line;
-  size_t bytes = 0;
-  for (int column = 1; column < window.ws_col && bytes < line.size(); ++column)
-    bytes += std::max<size_t>(utf8_length(line, bytes), 1);
-  return line.substr(0, bytes);
+  const int columns = terminal_columns(STDERR_FILENO) - 1;
+  const std::string_view fits = first_columns(line, columns);
+  return str("\r", fits, std::string(static_cast<size_t>(columns - columns_of(fits)), ' '), "\r");
 }
 
 }  // namespace
 
 Console::Console(bool speaks, Verbosity verbosity, int progress_fd)
     : speaks_(speaks),
-      terminal_(isatty(STDOUT_FILENO) && isatty(STDERR_FILENO)),
+      terminal_(isatty(STDOUT_FILENO) && rewrites_lines(STDERR_FILENO)),
       verbosity_(verbosity),
       progress_fd_(progress_fd) {}
 
@@ -53,14 +51,15 @@ Console::~Console() {
 
 void Console::clear_progress() {
   if (!showing_) return;
-  std::fputs("\r\x1b[K", stderr);
+  std::fputs(in_one_row("").c_str(), stderr);
   showing_ = false;
 }
 
 void Console::print(std::FILE* to, const std::string& line) {
   const std::lock_guard lock(mutex_);
   clear_progress();
-  std::fputs((printable(line) + "\n").c_str(), to);
+  const std::string text = printable(line);
+  std::fputs(((to == stderr ? in_rows(STDERR_FILENO, text) : text) + "\n").c_str(), to);
   if (to == stdout) std::fflush(stdout);
   printed_ = Clock::now();
 }
@@ -100,7 +99,7 @@ void Console::progress(const std::string& what) {
 }
 
 void Console::show_in_place(const std::string& line) {
-  std::fputs(("\r" + in_one_row(line) + "\x1b[K").c_str(), stderr);
+  std::fputs(in_one_row(line).c_str(), stderr);
   showing_ = true;
 }
 

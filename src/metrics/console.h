@@ -16,8 +16,8 @@ namespace ct {
 
 enum class Verbosity : uint8_t { quiet, normal, verbose };
 
-/// A user always sees what runs. On a terminal one line says so, which is rewritten in place. In a log a line says so
-/// where nothing else was printed for half a minute. A thread prints both, so that no work has to.
+/// A user always sees what runs. On a terminal one line says so, which is rewritten in place, but on a dumb one. In a
+/// log a line says so where nothing else was printed for half a minute. A thread prints both, so that no work has to.
 class Console {
  public:
   /// `progress_fd`: a SharedText that always has what runs, for the process that started this one; -1: none.

@@ -23,7 +23,8 @@ TEST(Text, Wrapped) {
   EXPECT_EQ(wrapped("one two three four", 8), "one two\n  three\n  four");
   EXPECT_EQ(wrapped("  a: [one, two]", 8, "    "), "  a:\n    [one,\n    two]");
   EXPECT_EQ(wrapped("averylongword b averylongword", 6), "averylongword\n  b\n  averylongword");
-  EXPECT_EQ(wrapped("two  blanks stay", 5), "two  blanks\n  stay");
+  EXPECT_EQ(wrapped("two  blanks stay", 12), "two  blanks\n  stay");
+  EXPECT_EQ(wrapped("two  blanks go", 5), "two\n  blanks\n  go");
 }
 
 TEST(Text, Joined) {

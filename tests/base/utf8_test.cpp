@@ -13,5 +13,16 @@ TEST(Utf8, ExternalTextBecomesPrintable) {
   EXPECT_EQ(printable(printable("\n")), "\\x0a");
 }
 
+TEST(Utf8, LinesStayLines) { EXPECT_EQ(printable_lines("a\tb\n\r\x1b"), "a\tb\n\\x0d\\x1b"); }
+
+TEST(Utf8, ACharacterMayBeCut) {
+  EXPECT_EQ(cut_character("plain"), 0u);
+  EXPECT_EQ(cut_character("Gr\xc3"), 1u);
+  EXPECT_EQ(cut_character("Gr\xc3\xbc"), 0u);
+  EXPECT_EQ(cut_character("\xe6\xb1"), 2u);
+  EXPECT_EQ(cut_character("\xf0\x9f\x98"), 3u);
+  EXPECT_EQ(cut_character("\x80\x80\x80\x80"), 0u);  // begins none
+}
+
 }  // namespace
 }  // namespace ct

@@ -221,7 +221,7 @@ def a_terminal_shows_how_far_its_runs_are():
     expect(silence < 2, silence, text)
     expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/4000, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
     expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/4000, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
-    expect_match(text, r"\x1b\[K\[1/2\] seed=1: accuracy \d+\.\d\d %, \d+ s")
+    expect_match(text, r"\r\[1/2\] seed=1: accuracy \d+\.\d\d %, \d+ s")
 
 
 @check

@@ -177,7 +177,7 @@ def help_comes_before_or_after_the_verb():
 def help_lists_what_works_and_nothing_else():
     for verb, members in [("config", ["show", "check", "schema", "import"]),
                           ("data", ["synth", "verify", "info", "convert"]),
-                          ("ckpt", ["ls", "inspect", "verify", "diff"])]:
+                          ("ckpt", ["ls", "inspect", "verify", "prune", "diff"])]:
         text = good(verb, "--help")
         for member in members:
             expect_in("  %s " % member, text)
@@ -189,6 +189,22 @@ def help_lists_what_works_and_nothing_else():
         bad(USAGE, "'nonsense'", verb, "nonsense")
         bad(USAGE, "--nonsense", verb, members[0], "x", "--nonsense")
     expect_in("--json", good("doctor", "--help"))
+
+
+@check
+def the_man_page_has_what_help_has():
+    page = good("__man", "2026-01-31")
+    text = page.replace("\\-", "-").replace("\\e", "\\")
+    for verb in re.findall(r"(?m)^  (\S+)  ", good("--help")):
+        members = re.findall(r"(?m)^  (\w+) ", good(verb, "--help")) if verb in ("config", "data", "ckpt") else []
+        for words in [[verb, member] for member in members] or [[verb]]:
+            expect_in("\n.SS cifar-train %s\n" % " ".join(words), text)
+            for option in re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", good(*words, "--help")):
+                expect("\\fB%s\\fR" % option in text or option == "--help", option)
+    for words in (["mandoc", "-T", "lint"], ["groff", "-man", "-ww", "-T", "utf8"]):
+        if shutil.which(words[0]):
+            done = subprocess.run(words, input=page, capture_output=True, text=True)
+            expect_equal((done.returncode, done.stderr), (0, ""), done.stdout if words[0] == "mandoc" else "")
 
 
 # ---- config

@@ -1,12 +1,12 @@
 #include "cli/report/text_chart.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace ct::report {
@@ -158,12 +158,7 @@ void add_panel(std::vector<std::string>& lines, const Panel& panel, double last_
 
 Terminal terminal() {
   Terminal found;
-  struct winsize size {};
-  const char* const columns = std::getenv("COLUMNS");
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    found.columns = size.ws_col;
-  else if (columns && std::atoi(columns) > 0)
-    found.columns = std::atoi(columns);
+  found.columns = terminal_columns(STDOUT_FILENO);
   for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* const value = std::getenv(name);
     if (!value || !*value) continue;

@@ -399,6 +399,27 @@ void read_field(const ConfigField& field, const Node& node) {
     refuse(node, field.key, field_text(field), only);
 }
 
+std::vector<std::string> words_for(const ConfigField& field) {
+  using Words = std::vector<std::string>;
+  const ConfigRule& rule = field.rule;
+  if (!rule.only.empty()) return {rule.only};
+  return std::visit(Overload{[](bool*) {
+                               return Words{"true", "false"};
+                             },
+                             [&](std::optional<bool>*) {
+                               return Words{"true", "false", rule.open.empty() ? "null" : rule.open};
+                             },
+                             [](const Choice& v) { return v.words(); }, [](Compat*) { return Words{"seed"}; },
+                             [](ClassWeights*) { return Words{"auto"}; }, [&](const auto&) { return rule.values; }},
+                    field.target);
+}
+
+bool takes_text(const ConfigField& field) {
+  const bool text =
+      std::holds_alternative<std::string*>(field.target) || std::holds_alternative<Portion*>(field.target);
+  return text && words_for(field).empty();
+}
+
 std::string join_choices(const std::vector<std::string>& words) {
   std::string text;
   for (size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];

@@ -43,6 +43,12 @@ std::string field_text(const ConfigField& field);
 /// Reads `node` into the field's target. Throws Error(usage) with the node's mark, the key and the remedy.
 void read_field(const ConfigField& field, const document::Node& node);
 
+/// The words that its value may be, where they are few; empty: it is another text, a number or a list.
+std::vector<std::string> words_for(const ConfigField& field);
+
+/// May its value be any text, such as a file's name?
+bool takes_text(const ConfigField& field);
+
 /// "a, b or c".
 std::string join_choices(const std::vector<std::string>& words);
 

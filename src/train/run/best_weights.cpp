@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/paths.h"
-#include "checkpoint/store.h"
 #include "train/model_selection.h"
 #include "train/weights.h"
 
@@ -31,6 +30,16 @@ Metadata selection_metadata(const Config& config, double value) {
   const Config::Train::Best& best = config.train.best;
   return {{kSelectedBy, best.split == BestSplit::last ? "last" : str(word_of(best.split), " ", word_of(best.metric))},
           {kSelectedValue, Json(value).dump()}};
+}
+
+void remove_spare_best(FileSystem& files, const Path& out, const Store& store) {
+  const Path folder = out / kCheckpointFolder;
+  const std::vector<int64_t> steps = store.list();
+  for (const std::string& name : list_folder(folder))
+    if (const auto step = saved_best_step(name);
+        step && (name.starts_with(kTemporaryPrefix) || std::ranges::find(steps, *step) == steps.end()) &&
+        is_own_weights(folder / name))
+      remove_file(files, folder / name);
 }
 
 BestWeights::BestWeights(FileSystem& files, const Path& out, const Config& config, Warn warn)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "checkpoint/store.h"
 #include "train/config/config.h"
 #include "train/run/run_files.h"
 #include "train/run/run_state.h"
@@ -23,6 +24,9 @@ struct BestEvaluation {
 
 /// The metadata that only best.bin has: how it was selected. `value` is that of train.best.metric.
 Metadata selection_metadata(const Config& config, double value);
+
+/// Removes the copies beside checkpoints that are gone or never were, and pieces of copies. `out` is the run's folder.
+void remove_spare_best(FileSystem& files, const Path& out, const Store& store);
 
 /// Manages these files. A file is used only if it is complete, of this model and of the expected evaluation. For every
 /// other file, `warn` receives one line that says what is wrong and what is done instead.

@@ -15,6 +15,7 @@
 #include "comm/all_ranks.h"
 #include "train/config/print.h"
 #include "train/config/resume.h"
+#include "train/run/best_weights.h"
 #include "train/run/run_files.h"
 #include "train/signals.h"
 
@@ -238,13 +239,7 @@ void RunFolder::warn_of_not_finite(const Checkpoint& checkpoint, Console& consol
              : std::string("no other checkpoint is finite")));
 }
 
-void RunFolder::remove_spare_best() {
-  const Path folder = out_ / kCheckpointFolder;
-  for (const std::string& name : list_folder(folder))
-    if (const auto step = saved_best_step(name);
-        step && (name.starts_with(kTemporaryPrefix) || !contains(*step)) && is_own_weights(folder / name))
-      remove_file(files_, folder / name);
-}
+void RunFolder::remove_spare_best() { ct::remove_spare_best(files_, out_, *store_); }
 
 void require_shared_folder(Communicator& comm, const Path& out) {
   if (comm.size() == 1) return;

@@ -3,12 +3,10 @@
 A script marks functions with @check and ends with main(): each runs by itself and prints one line. Exit status: 0 all
 passed, 1 one failed, 77 all were skipped (the last line says why).
 """
-import fcntl
 import functools
 import hashlib
 import json
 import os
-import pty
 import random
 import re
 import shutil
@@ -17,7 +15,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import termios
 import time
 import traceback
 
@@ -258,27 +255,14 @@ def run(*words, **options):
     return finish(start([PROGRAM, *words], **options))
 
 
-def on_terminal(*words):
-    """(what the program writes on a terminal of 200 columns, the longest silence in seconds); it must succeed."""
-    terminal, end = pty.openpty()
-    fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
-    job = subprocess.Popen([PROGRAM, *map(str, words)], stdin=subprocess.DEVNULL, stdout=end, stderr=end,
-                           start_new_session=True)
-    os.close(end)
-    written, silence, last = b"", 0, time.monotonic()
-    while True:
-        try:
-            part = os.read(terminal, 1 << 16)
-        except OSError:  # the program has ended
-            part = b""
-        silence, last = max(silence, time.monotonic() - last), time.monotonic()
-        if not part:
-            break
-        written += part
-    os.close(terminal)
-    text = written.decode(errors="replace")
-    expect_equal(job.wait(), DONE, text)
-    return text, silence
+def on_terminal(*words, columns=200, **environment):
+    """(what the program writes on a terminal, the longest silence in seconds); it must succeed. `environment`: as for
+    good()."""
+    from terminal import Terminal  # which uses this file
+    terminal = Terminal([PROGRAM, *words], columns=columns, env=environment)
+    text, status = terminal.all()
+    expect_equal(status, DONE, text)
+    return text, terminal.silence
 
 
 def succeeds(*words, **options):
