@@ -17,7 +17,8 @@ void watch_output();
 int output_error();
 
 /// Makes a job independent of its output: from now on a reader that ends raises no SIGPIPE, and failed output is
-/// dropped with one message on standard error.
+/// dropped with one message on standard error. For a reader that stalls the job waits 2 seconds, and then drops output
+/// until the reader goes on; a message on standard error says how much.
 void outlive_readers();
 
 }  // namespace ct

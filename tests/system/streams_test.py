@@ -1,6 +1,7 @@
 """Standard streams that are closed, full or left by their reader, files that may not grow, and pipes in place of input
 files: a message, and no loss."""
 import contextlib
+import fcntl
 import os
 import resource
 import sys
@@ -197,6 +198,31 @@ def training_outlives_its_reader():
     job.stdout.close()
     job.stdout = None
     expect_a_good_run(output, finish(job))
+
+
+@check
+def training_outlives_a_reader_that_stalls():
+    for streams in (">&%d", ">&%d 2>&%d"):
+        reader, end = os.pipe()
+        fcntl.fcntl(end, 1031, 16384)  # F_SETPIPE_SZ
+        output = path("stalled-%d" % len(streams))
+        sets = settings(train__log_interval=8, train__max_steps=1500, train__epochs=1000, train__eval_interval=1000, communication__timeout_s=5)
+        job = start([PROGRAM, *train_words(output, sets)], prefix=with_streams(streams.replace("%d", str(end))),
+                    pass_fds=[end])
+        os.close(end)
+        wait_for_step(output, job, at_least=1000)
+        text, part = "", b"-"
+        while part:  # now it reads
+            part = os.read(reader, 1 << 16)
+            text += part.decode()
+        os.close(reader)
+        done = finish(job)
+        expect_equal(done.returncode, DONE, text, done.stderr)
+        expect_match(text + done.stderr, r"(?m)^warning: standard (output|error) was not read: \d+ bytes were dropped$")
+        expect_in("[1,     8] loss: ", text)
+        expect_in("\nFinished Training\n", text)
+        for line in text.splitlines():
+            expect_match(line, r"^(\[\d+, +\d+\] loss: \d\.\d{3}|[^\[].*)$")
 
 
 @check

@@ -1,5 +1,6 @@
 #include "comm/watchdog/watchdog.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -13,10 +14,13 @@ using Clock = std::chrono::steady_clock;
 
 double seconds() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
-/// Prints without stdio, whose locks the main thread may hold for ever.
+/// Prints without stdio, whose locks the main thread may hold for ever, unless nobody reads.
 void print_error(const std::string& message) {
+  constexpr int kPatience = 2000;  // ms
   const std::string line = str("error: ", message, '\n');
   for (size_t at = 0; at < line.size();) {
+    pollfd room{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&room, 1, kPatience) == 0) return;
     const ssize_t written = write(STDERR_FILENO, line.data() + at, line.size() - at);
     if (written < 0) return;
     at += static_cast<size_t>(written);
