@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <clocale>
+#include <cstdio>
 #include <cstdlib>
 #include <cwchar>
 
@@ -51,6 +52,10 @@ std::string in_rows(int fd, const std::string& text, std::string_view indent) {
   const size_t command = text.find(": cifar-train ");
   if (command == text.npos) return broken(text);
   return broken(text.substr(0, command + 1)).append("\n").append(indent).append(text, command + 2);
+}
+
+void print_line(const std::string& text) {
+  std::fputs((in_rows(STDOUT_FILENO, printable(text)) + "\n").c_str(), stdout);
 }
 
 std::string_view first_columns(std::string_view text, int columns) {

@@ -18,6 +18,9 @@ int terminal_columns(int fd);
 /// (": cifar-train ...") stays whole, so that it can be copied. Unchanged where the stream is no terminal.
 std::string in_rows(int fd, const std::string& text, std::string_view indent = "  ");
 
+/// Prints a line for people on standard output: in_rows(), without control characters.
+void print_line(const std::string& text);
+
 /// The columns that a terminal needs for `text`, which has no control characters: two for a wide character, such as
 /// those of Chinese, and none for one that joins the character before it.
 int columns_of(std::string_view text);

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/terminal.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "cli/subverbs.h"
@@ -89,7 +89,7 @@ int ckpt_prune(const Words& words) {
   if (!steps.empty())
     if (const auto holder = holder_of_best(run, store)) std::erase(steps, *holder);
   const uint64_t bytes = bytes_freed(run, store, steps);
-  for (const int64_t step : steps) std::printf("%s\n", printable(store.path_of(step).native()).c_str());
+  for (const int64_t step : steps) print_line(store.path_of(step).native());
   const size_t all = store.list().size();
   if (!dry_run) {
     store.remove(steps);

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
@@ -71,7 +72,7 @@ int synth(const Words& words) {
   if (const int64_t there = kFiles * records_per_file(folder); there != images)
     fail(ExitCode::data, folder.string(), ": has ", there, " images to train on, not ", images,
          ": give another --out, or delete it first");
-  std::printf("%s: %s\n", printable(folder.native()).c_str(), written ? "written" : "was there already");
+  print_line(str(folder.native(), ": ", written ? "written" : "was there already"));
   return 0;
 }
 
@@ -89,8 +90,7 @@ int verify_data(const Words& words) {
   const DataKind& kind = *source.kind;
   const std::vector<FileReport> files = shown("verifying " + source.folder.string(),
                                               [&] { return kind.verify(source.folder, opening, Depth::every_byte); });
-  std::printf("%s in %s; %s\n", std::string(kind.name).c_str(), printable(source.folder.native()).c_str(),
-              std::string(kind.verified).c_str());
+  print_line(str(kind.name, " in ", source.folder.native(), "; ", kind.verified));
   int width = 18;
   const Path base = kind.suffix.empty() ? source.folder : source.folder.parent_path();
   const auto name = [&](const FileReport& file) { return printable(file.path.lexically_relative(base).native()); };
@@ -111,7 +111,7 @@ int verify_data(const Words& words) {
     if (!file.problem.empty()) wrong.push_back(file);
   }
   for (const FileReport& file : files)
-    for (const std::string& line : file.notes) std::printf("%s\n", printable(line).c_str());
+    for (const std::string& line : file.notes) print_line(line);
   if (wrong.empty()) return 0;
   const FileReport& first = wrong.front();
   fail(ExitCode::data, first.path.string(), ": ",
@@ -153,7 +153,7 @@ int info(const Words& words) {
                                          {"test", test.get(), Split::test}})
     if (set != nullptr) columns.push_back({name, set, split, class_counts(*set)});
   for (const Column& column : columns) {
-    for (const std::string& line : notes_of(*column.set, column.split)) std::printf("%s\n", printable(line).c_str());
+    for (const std::string& line : notes_of(*column.set, column.split)) print_line(line);
     if (column.split != Split::train) warn(same_images(*train, *column.set, column.split));
   }
   std::printf("\n%-5s  %-16s", "class", "name");

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "cli/ranks.h"
 #include "cli/training_words.h"
 #include "cli/verbs.h"
@@ -88,8 +89,8 @@ void print(const LrFindFlags& f, bool takes_lr, const std::vector<RatePoint>& po
   if (!found)
     fail(ExitCode::diverged, "lr-find: the loss falls clearly at no rate from ", document::flow(f.from), " to ",
          document::flow(f.to), "; try --from, --to, or more --steps");
-  std::printf("%zu steps; the loss falls most steeply at %.2g, and is lowest at %.2g: try %s %.2g\n", points.size(),
-              found->steepest, found->lowest, takes_lr ? "--lr" : "a rate of", found->rate);
+  print_line(fmt::format("{} steps; the loss falls most steeply at {:.2g}, and is lowest at {:.2g}: try {} {:.2g}",
+                         points.size(), found->steepest, found->lowest, takes_lr ? "--lr" : "a rate of", found->rate));
 }
 
 }  // namespace

@@ -22,9 +22,10 @@ class HelpFormatter : public CLI::Formatter {
 
   std::string make_option(const CLI::Option* option, bool by_place) const override {
     const std::string blanks(columns_ < kBesideNames ? 6 : 30, ' ');
-    const std::string value = operand(*option);
-    const std::string name = wrapped(str("  ", make_option_name(option, by_place), value.empty() ? "" : " ", value),
-                                     columns_, std::string(4, ' '));
+    const std::string value = operand(*option, by_place);
+    const std::string name =
+        wrapped(str("  ", make_option_name(option, by_place), value.empty() || value == "..." ? "" : " ", value),
+                columns_, std::string(4, ' '));
     const std::string& about = option->get_description();
     if (about.empty()) return name + "\n";
     std::string text = wrapped(blanks + about, columns_, blanks);
@@ -41,16 +42,16 @@ class HelpFormatter : public CLI::Formatter {
 
 }  // namespace
 
-std::string operand(const CLI::Option& option) {
+std::string operand(const CLI::Option& option, bool by_place) {
   if (!option.get_option_text().empty()) return option.get_option_text();
   if (option.get_type_size() == 0) return "";
-  std::string text = option.get_type_name();
+  std::string text = by_place ? "" : option.get_type_name();
   text = text.substr(0, text.find(':'));  // not what the description says too
   if (text == "INT" || text == "UINT") text = "N";
   if (text == "FLOAT") text = "X";
   if (!option.get_default_str().empty()) text += "=" + option.get_default_str();
   if (option.get_expected_max() >= CLI::detail::expected_max_vector_size) text += "...";
-  if (option.get_required()) text += " REQUIRED";
+  if (option.get_required()) text += text.empty() ? "REQUIRED" : " REQUIRED";
   return text;
 }
 

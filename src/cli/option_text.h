@@ -12,8 +12,9 @@ class Option;
 
 namespace ct {
 
-/// What an option takes: "CONFIG", "N", "N=3" with its default, "IMAGE..." for several; empty: nothing.
-std::string operand(const CLI::Option& option);
+/// What an option takes: "CONFIG", "N", "N=3" with its default, "IMAGE..." for several; empty: nothing. `by_place`:
+/// what follows the name of a word without an option, which says the rest.
+std::string operand(const CLI::Option& option, bool by_place = false);
 
 /// The help of a verb's options in lines of at most `columns` characters.
 std::string help_text(CLI::App& app, int columns);

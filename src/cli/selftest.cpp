@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
@@ -111,10 +112,10 @@ int verb_selftest(const Words& words) {
                 "largest error");
     for (const OpReport& op : report.ops) print(op, op.op);
     print(total, "total");
-    std::printf("errors as shares of the rounding bound");
-    if (report.skipped > 0)
-      std::printf("; %d cases in f16 skipped: %s", report.skipped, backend->problem_with(DType::f16).c_str());
-    std::printf("\n");
+    print_line("errors as shares of the rounding bound" +
+               (report.skipped > 0
+                    ? str("; ", report.skipped, " cases in f16 skipped: ", backend->problem_with(DType::f16))
+                    : ""));
   }
   if (total.failed == 0) return 0;
   fail(ExitCode::bug, "selftest: ", total.failed, " of ", total.cases, " cases do not agree with their references on ",

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/standard_streams.h"
+#include "base/terminal.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
 #include "cli/ranks.h"
@@ -188,8 +188,7 @@ int verb_sweep(const Words& words) {
     warn_once();
   }
   if (f.dry_run) {
-    for (const SweepOutcome& outcome : runs)
-      std::printf("%s\n", printable(f.output + "/" + outcome.run.folder()).c_str());
+    for (const SweepOutcome& outcome : runs) print_line(f.output + "/" + outcome.run.folder());
     return 0;
   }
   const Words initial = f.training.initial_words();

@@ -1,4 +1,6 @@
 // cifar-train [train]: configuration, ranks, run.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <bitset>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include "base/paths.h"
 #include "base/seconds.h"
 #include "base/standard_streams.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/foreign.h"
@@ -133,9 +136,9 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* a
   const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
   const RunLength length{run_steps(options.config, pipeline.steps_per_epoch()), pipeline.steps_per_epoch()};
   const int64_t done = steps_done(options, *asked, ranks, data, length);
-  std::printf("configuration %s\n%s\n%s\n", printable(options.config_source).c_str(), backend->description().c_str(),
-              printable(data.source.note).c_str());
-  for (const std::string& line : notes_of(data)) std::printf("%s\n", printable(line).c_str());
+  for (const std::string& line : {"configuration " + options.config_source, backend->description(), data.source.note})
+    print_line(line);
+  for (const std::string& line : notes_of(data)) print_line(line);
   for (const std::string& line : warnings_of(data)) warn(line);
   std::printf("%ld parameters; batch %ld = %ld x %ld micro-steps x %d ranks; %ld steps per epoch\n",
               programs.graph.parameter_count(), batch.train, batch.micro, batch.accumulation, ranks,
@@ -143,19 +146,19 @@ DryRunReport print_sizes(const TrainOptions& options, int ranks, const Config* a
   if (!what.data.resident) require_device_memory(*backend, what, room);
   const StageEstimate stage = estimate_stage(*backend, what, configured);
   const RankMemory& rank = stage.rank;
-  std::printf(
-      "bytes per rank: %ld weights, %ld gradients (%ld of them partial sums), %ld optimizer, %ld activations and "
-      "workspace (%ld in training, %ld in evaluation), %ld gradient buckets, %s%ld snapshot for saving, "
-      "%ld other\n",
+  print_line(fmt::format(
+      "bytes per rank: {} weights, {} gradients ({} of them partial sums), {} optimizer, {} activations and "
+      "workspace ({} in training, {} in evaluation), {} gradient buckets, {}{} snapshot for saving, "
+      "{} other",
       rank.use.weights, rank.use.gradients, rank.partial_sums, rank.use.optimizer, rank.use.activations, rank.training,
       rank.evaluation, rank.use.exchange,
-      rank.on_gpu ? str(rank.received, " received by NCCL, ", rank.use.images, " training images, ").c_str() : "",
-      rank.on_gpu ? 0 : rank.snapshot, rank.use.other + (rank.on_gpu ? 0 : rank.overhead));
+      rank.on_gpu ? str(rank.received, " received by NCCL, ", rank.use.images, " training images, ") : "",
+      rank.on_gpu ? 0 : rank.snapshot, rank.use.other + (rank.on_gpu ? 0 : rank.overhead)));
   if (rank.on_gpu)
-    std::printf(
-        "of the host's memory: %ld bytes per rank for offloaded optimizer state, %ld page-locked copies, %ld staged "
-        "collectives, %ld snapshot for saving, %ld other\n",
-        rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead);
+    print_line(fmt::format(
+        "of the host's memory: {} bytes per rank for offloaded optimizer state, {} page-locked copies, {} staged "
+        "collectives, {} snapshot for saving, {} other",
+        rank.use.host, rank.mirrors, rank.staged, rank.snapshot, rank.overhead));
   DryRunReport report{.steps = length.steps, .done = std::min(done, length.steps), .on_host = !rank.on_gpu};
   if (const int64_t available = host_memory().available; available > 0 && stage.host > available)
     report.not_tried = "this host has too little memory";

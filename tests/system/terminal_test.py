@@ -8,8 +8,7 @@ from harness import *
 from png import png
 
 LINEAR = os.path.join(CONFIGS, "linear.yaml")
-# Of a class, as a file system allows them: a colour, a bell, a cleared screen in 8 bits, a new line, a name of wide characters.
-CLASSES = ["\x1b[31mred\x07", b"\xc2\x9b2J".decode(), "two\nlines", "汉字汉字"]
+CLASSES = ["red", "Grün", "汉字汉字"]
 
 
 def words_of_run(output, **changed):
@@ -90,6 +89,10 @@ def names_cannot_command_a_terminal():
     output = path("run\x1b[31m")
     words = ["--config", LINEAR, "--output", path("plain"), "--set", "data.path=" + data, "--set", "data.size=8", "--set",
              "train_batch_size=4", "--set", "train.max_steps=2"]
+    hostile_class = os.path.join(data, "train", "\x1b[31mred\x07")
+    os.makedirs(hostile_class)
+    expect_plain(fails(DATA, run(*words), "\\x1b[31mred\\x07"))
+    os.rmdir(hostile_class)
     on_terminal(*words)
     shutil.copytree(path("plain"), output)
     for verb in (words, ["data", "info", "--data", data], ["data", "verify", "--data", data], ["eval", output],
