@@ -16,6 +16,7 @@
 #include "cli/other_words.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "train/signals.h"
 
 namespace {
@@ -54,7 +55,7 @@ int run(ct::Words words) {
       if (words.size() == 1) return print_help(), 0;
       words = {words[1], "--help"};  // help VERB
     }
-    if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
+    if (words[0] == "--version") return ct::print_version({words.begin() + 1, words.end()}), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
     if (verb != verbs.end()) {
       // Under a launcher, what concerns one process is done by one.
