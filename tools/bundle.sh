@@ -5,12 +5,13 @@
 usage() {
   cat <<'HELP'
 usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE] [--glibc VERSION]
-Writes a .tar.xz of at most 40 MiB with the program, Open MPI and their libraries, except glibc, GPU libraries and those
+Writes an archive of at most 40 MiB with the program, Open MPI and their libraries, except glibc, GPU libraries and those
 of fast networks (ranks on several hosts communicate over TCP). It also contains tools/gpu_check.sh and, if they are
 built, the tests and the benchmark of the kernels. It needs patchelf and xz-utils. Prints the archive's path.
   --build DIR      the build folder (build/release)
   --kernels DIR    the programs of the target gpu_programs (kernels, in the build folder)
-  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder)
+  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder); if it does not end
+                   in .xz, it is not compressed, and may be larger
   --glibc VERSION  the newest version of glibc that the bundle may need (2.36, Debian 12's)
 HELP
 }
@@ -133,7 +134,7 @@ find "$tree/libexec" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/.
 
 # Lines "VERSION FILE: SYMBOL" of what glibc must provide, the newest last. libstdc++ is in the bundle.
 find "$tree/lib" "$tree/libexec" -type f -exec objdump -T {} + |
-  awk '/file format/ { file = $1 }
+  awk '/file format/ { file = $1; sub(/:$/, "", file) }
        /\*UND\*/ && match($0, /GLIBC_[0-9.]+/) { print substr($0, RSTART + 6, RLENGTH - 6), file, $NF }' |
   sort -V >"$temporary/symbols"
 read -r glibc_needed file symbol < <(tail -n 1 "$temporary/symbols")
@@ -174,6 +175,8 @@ export HWLOC_PLUGINS_PATH="$root/lib/hwloc" # an empty folder: the system's plug
 case $name in
   mpirun | mpiexec | orted)
     export OMPI_MCA_orte_launch_agent="$root/bin/orted" PATH="$root/bin:$PATH"
+    # Without ssh, which it needs for other hosts, mpirun would not even start ranks on this one.
+    command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm_rsh_agent=false
     # A prefix would add lib/ to LD_LIBRARY_PATH, also for programs of the system.
     [ "$name" = orted ] || set -- --noprefix "$@"
     ;;
@@ -252,10 +255,12 @@ mv "$temporary/sbom.spdx" "$tree"
 
 mkdir -p "$(dirname "$output")"
 trap 'rm -rf "$temporary" "$output.part"' EXIT
+pack=xz
+[[ $output == *.xz ]] || pack=cat
 tar -C "$temporary" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$time" \
-  -c "$name" | xz >"$output.part" || die "cannot write $output"
+  -c "$name" | "$pack" >"$output.part" || die "cannot write $output"
 size=$(stat -c %s "$output.part")
-[ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit"
+[ $pack = cat ] || [ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit"
 mv "$output.part" "$output"
 say "$size bytes, $(find "$tree" -type f | wc -l) files, glibc $glibc_needed or later"
 printf '%s\n' "$output"

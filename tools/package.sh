@@ -4,19 +4,22 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/package.sh deb|wheel|bundle|all [--build DIR] [--output DIR]
+usage: tools/package.sh deb|wheel|bundle|all [--build DIR] [--output DIR] [--quick]
 Builds the program, packs it, and prints the packages' paths.
   deb              a package for this distribution, whose libraries it uses; it needs dpkg-dev
   bundle           an archive for any folder of any distribution: tools/bundle.sh
   wheel            the bundle for pip, with the Python module cifar_train
   --build DIR      a build folder, which is packed as it is (build/release, which is built)
   --output DIR     where the packages go (the build folder)
+  --quick          compress little, for tests
 HELP
 }
 
 kinds=()
 build=
 output=
+deb_compression=xz
+wheel_compression=9
 while [ $# -gt 0 ]; do
   case $1 in
     deb | wheel | bundle) kinds+=("$1") ;;
@@ -30,6 +33,7 @@ while [ $# -gt 0 ]; do
       esac
       shift
       ;;
+    --quick) deb_compression=gzip wheel_compression=1 ;;
     -h | --help) usage; exit 0 ;;
     *) usage_error "unknown word '$1'" ;;
   esac
@@ -57,7 +61,8 @@ deb() {
   for tool in cpack dpkg-deb dpkg-shlibdeps; do
     command -v "$tool" >/dev/null 2>&1 || die "there is no $tool: install cmake and dpkg-dev (Debian or Ubuntu)"
   done
-  cpack -G DEB --config "$build/CPackConfig.cmake" -B "$temporary/deb" >"$temporary/log" 2>&1 ||
+  cpack -G DEB --config "$build/CPackConfig.cmake" -D "CPACK_DEBIAN_COMPRESSION_TYPE=$deb_compression" \
+    -B "$temporary/deb" >"$temporary/log" 2>&1 ||
     { cat "$temporary/log" >&2; die "cpack failed: see above"; }
   put "$temporary"/deb/*.deb
 }
@@ -70,10 +75,10 @@ bundle() {
 
 wheel() {
   if [ -z "$archive" ]; then
-    archive=$temporary/bundle.tar.xz
-    XZ_OPT=-0 "$root/tools/bundle.sh" --build "$build" --output "$archive" >/dev/null
+    archive=$temporary/bundle.tar
+    "$root/tools/bundle.sh" --build "$build" --output "$archive" >/dev/null
   fi
-  put "$(python3 "$root/tools/package/wheel.py" "$archive" "$temporary")"
+  put "$(python3 "$root/tools/package/wheel.py" "$archive" "$temporary" $wheel_compression)"
 }
 
 put() {  # put FILE: into the folder of the packages

@@ -32,8 +32,7 @@ def done(*words, **options):
 
 
 def package(kind):
-    output = done(os.path.join(ROOT, "tools", "package.sh"), kind, "--build", BUILD, "--output", path("packages"),
-                  env={"XZ_OPT": "-0"})
+    output = done(os.path.join(ROOT, "tools", "package.sh"), kind, "--build", BUILD, "--output", path("packages"), "--quick")
     expect_equal(output.count("\n"), 1, output)
     return output.strip()
 
@@ -50,13 +49,13 @@ def deb():
 
 @check
 def the_deb_needs_the_distributions_libraries_alone():
-    fields = dict(line.split(": ", 1) for line in done("dpkg-deb", "-f", deb()).splitlines() if not line.startswith(" "))
+    fields = dict(re.findall(r"(?m)^(\S+): (.*)$", done("dpkg-deb", "-f", deb())))
     expect_equal((fields["Package"], fields["Version"]), ("cifar-train", version() + "-0local1"))
     needed = re.findall(r"(?:^|, )([\w.+-]+)", fields["Depends"])
     expect("libc6" in needed and "libstdc++6" in needed, needed)
     expect(("libopenmpi3" in needed) == has_mpi(), needed)
     for name in needed:
-        expect(re.match("lib", name) and not re.search("-dev|cuda|cudnn|cublas|nccl|nvidia", name), needed)
+        expect(re.match("z?lib", name) and not re.search("-dev|cuda|cudnn|cublas|nccl|nvidia", name), needed)
 
 
 @check
@@ -105,13 +104,16 @@ def wheel():
 def environment():
     """A virtual environment with the wheel in it, and its files before that."""
     folder = path("environment")
-    try:
-        done(sys.executable, "-m", "venv", folder)
-    except AssertionError as error:
-        raise Skip("there is no pip (package python3-venv): %s" % error)
+    if finish(start([sys.executable, "-m", "pip", "--version"])).returncode != DONE:
+        raise Skip("there is no pip (package python3-pip)")
+    done(sys.executable, "-m", "venv", "--without-pip", folder)
     before = listing(folder)
-    done(os.path.join(folder, "bin", "pip"), "install", "--no-index", "--quiet", wheel())
+    pip(folder, "install", "--no-index", wheel())
     return folder, before
+
+
+def pip(folder, *words):
+    done(sys.executable, "-m", "pip", "--python", folder, "--quiet", *words)
 
 
 def listing(folder):
@@ -166,7 +168,7 @@ def the_systems_mpirun_starts_the_command():
 SCRIPT = """
 import sys, cifar_train
 run = cifar_train.load_run(sys.argv[1])
-for rows in run: print(len(rows), rows[-1]["step"])
+for rows in run: print(len(rows))
 print(run._fields, sorted(run.evaluations[0])[:3], "event" in run.steps[0])
 """
 
@@ -184,8 +186,9 @@ def load_run_gives_frames():
     env = {"PYTHONPATH": path("stand-in")}
     job = installed("python", "-c", SCRIPT, output, env=env)
     expect_equal(job.returncode, DONE, job.stderr)
-    expect_equal(job.stdout.splitlines()[0], "%d 4" % steps, job.stdout)
-    expect_equal(job.stdout.splitlines()[-1], "('steps', 'epochs', 'evaluations') ['accuracy', 'epoch', 'images'] False")
+    expect_equal(job.stdout.splitlines()[:3], [str(n) for n in (steps, epochs, evaluations)])
+    expect(steps == 2 and evaluations > 0, job.stdout)
+    expect_equal(job.stdout.splitlines()[3], "('steps', 'epochs', 'evaluations') ['accuracy', 'epoch', 'images'] False")
     job = installed("python", "-c", SCRIPT, output, env={"PYTHONPATH": None})
     expect_in("ImportError: cifar_train.load_run() needs pandas: pip install pandas", job.stderr)
     job = installed("python", "-c", SCRIPT, path("nowhere"), env=env)
@@ -200,7 +203,7 @@ def load_run_gives_frames():
 @check
 def pip_removes_all_of_it():
     folder, before = environment()
-    done(os.path.join(folder, "bin", "pip"), "uninstall", "--yes", "--quiet", "cifar-train")
+    pip(folder, "uninstall", "--yes", "cifar-train")
     expect_equal(listing(folder) - before, set())
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a wheel of a bundle: usage: wheel.py BUNDLE FOLDER, called by tools/package.sh. Prints the wheel's path.
+"""Makes a wheel of a bundle: usage: wheel.py BUNDLE FOLDER LEVEL, called by tools/package.sh. Prints the wheel's path.
 
 The bundle is the folder cifar_train/bundle/ of the wheel, without its links, which a wheel cannot have. The command
 cifar-train, written by pip, replaces itself by the bundle's program. The same bundle gives the same wheel.
@@ -62,7 +62,7 @@ def files_of(bundle):
 
 
 def main():
-    bundle, folder = sys.argv[1:]
+    bundle, folder, level = sys.argv[1:]
     version, machine, date, files = files_of(bundle)
     tag = "py3-none-manylinux_%d_%d_%s" % (*GLIBC, machine)
     for name in sorted(os.listdir(os.path.join(HERE, "cifar_train"))):
@@ -78,11 +78,11 @@ def main():
     files[info + "RECORD"] = ((record + info + "RECORD,,\n").encode(), 0o644)
 
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(content, "w") as archive:
         for name, (content_of_file, mode) in files.items():
             entry = zipfile.ZipInfo(name, time.gmtime(date)[:6])
             entry.external_attr = (0o100000 | mode) << 16
-            archive.writestr(entry, content_of_file, zipfile.ZIP_DEFLATED)
+            archive.writestr(entry, content_of_file, zipfile.ZIP_DEFLATED, int(level))
     path = os.path.join(folder, "cifar_train-%s-%s.whl" % (version, tag))
     with open(path, "wb") as file:
         file.write(content.getvalue())
