@@ -40,7 +40,7 @@ class Stage:
     def run(self, *words):
         """In a name space of its own, so that the mounts go with it."""
         script = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && folder=$1 && shift && exec chroot "$folder" "$@"'
-        do("unshare", "--mount", "--pid", "--fork", "sh", "-c", script, "sh", self.folder, "/usr/bin/env", "-i", "HOME=/root",
+        do("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script, "sh", self.folder, "/usr/bin/env", "-i", "HOME=/root",
            "DEBIAN_FRONTEND=noninteractive", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "sh", "-c",
            'cd "$0" && exec "$@"', self.at, *words, stdin=subprocess.DEVNULL)
 
