@@ -4,27 +4,31 @@
 
 usage() {
   cat <<'HELP'
-usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE]
-Writes a .tar.xz of at most 40 MiB with the program, Open MPI and their libraries, except glibc, GPU libraries and those
+usage: tools/bundle.sh [--build DIR] [--kernels DIR] [--output FILE] [--glibc VERSION]
+Writes an archive of at most 40 MiB with the program, Open MPI and their libraries, except glibc, GPU libraries and those
 of fast networks (ranks on several hosts communicate over TCP). It also contains tools/gpu_check.sh and, if they are
 built, the tests and the benchmark of the kernels. It needs patchelf and xz-utils. Prints the archive's path.
   --build DIR      the build folder (build/release)
   --kernels DIR    the programs of the target gpu_programs (kernels, in the build folder)
-  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder)
+  --output FILE    the archive (DIR/cifar-train-VERSION-linux-MACHINE.tar.xz, in the build folder); if it does not end
+                   in .xz, it is not compressed, and may be larger
+  --glibc VERSION  the newest version of glibc that the bundle may need (2.36, Debian 12's)
 HELP
 }
 
 build=$root/build/release
 kernels=
 output=
+newest_glibc=2.36
 while [ $# -gt 0 ]; do
   case $1 in
-    --build | --kernels | --output)
+    --build | --kernels | --output | --glibc)
       [ $# -ge 2 ] || usage_error "$1 needs a value"
       case $1 in
         --build) build=$2 ;;
         --kernels) kernels=$2 ;;
         --output) output=$2 ;;
+        --glibc) newest_glibc=$2 ;;
       esac
       shift
       ;;
@@ -37,7 +41,7 @@ done
 limit=$((40 << 20))  # bytes
 program=$build/cifar-train
 [ -x "$program" ] || die "there is no $program: build it first, or give --build DIR"
-for tool in patchelf xz objdump strip dpkg-query; do
+for tool in cmake patchelf xz objdump strip dpkg-query; do
   command -v "$tool" >/dev/null 2>&1 ||
     die "there is no $tool: install patchelf, xz-utils and binutils (Debian or Ubuntu)"
 done
@@ -48,7 +52,7 @@ name=cifar-train-$version-linux-$(uname -m)
 temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 tree=$temporary/$name
-mkdir -p "$tree"/{bin,lib,libexec,share/cifar-train,licences}
+mkdir -p "$tree"/{lib,libexec,licences}
 
 glibc='^(ld-linux.*|linux-vdso|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl|nsl))\.so'
 gpu='^lib(cuda|cudart|cudnn|cublas|cublasLt|nccl|nvrtc|nvJitLink|nvidia.*|cufft|cusparse|cusolver|curand)[.-]'
@@ -69,8 +73,10 @@ libraries() {  # libraries FILE...: paths of all libraries that they need, excep
   done | sort -u
 }
 
-# ---- programs and Open MPI's plug-ins
+# ---- programs, what is installed with them, and Open MPI's plug-ins
 
+env -u DESTDIR cmake --install "$build" --prefix "$tree" >/dev/null || die "cmake cannot install $build"
+rm "$tree/bin/cifar-train" # a launcher script takes its place
 programs=("$program")
 absent=()
 for part in test_kernels_gpu kernel_benchmark; do
@@ -90,7 +96,6 @@ if needed "$program" | grep '^libmpi\.' >/dev/null; then
   launcher=$(open_mpi_folder bindir)
   install -T "$launcher/orterun" "$tree/libexec/mpirun"
   install -t "$tree/libexec" "$launcher/orted"
-  ln -s mpirun "$tree/libexec/mpiexec"
   carried+=("$launcher/orterun" "$launcher/orted")
   mkdir -p "$tree/lib/openmpi" "$tree/lib/pmix" "$tree/share/openmpi" "$tree/share/pmix" "$tree/etc"
   for plugin in "$(open_mpi_folder pkglibdir)"/mca_*.so; do
@@ -127,9 +132,15 @@ find "$tree/lib" -type f -exec patchelf --remove-rpath {} +
 # shellcheck disable=SC2016
 find "$tree/libexec" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
 
-glibc_needed=$(find "$tree/lib" "$tree/libexec" -type f -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' |
-  sort -uV | tail -n 1)
-glibc_needed=${glibc_needed#GLIBC_}
+# Lines "VERSION FILE: SYMBOL" of what glibc must provide, the newest last. libstdc++ is in the bundle.
+find "$tree/lib" "$tree/libexec" -type f -exec objdump -T {} + |
+  awk '/file format/ { file = $1; sub(/:$/, "", file) }
+       /\*UND\*/ && match($0, /GLIBC_[0-9.]+/) { print substr($0, RSTART + 6, RLENGTH - 6), file, $NF }' |
+  sort -V >"$temporary/symbols"
+read -r glibc_needed file symbol < <(tail -n 1 "$temporary/symbols")
+[ "$(printf '%s\n' "$glibc_needed" "$newest_glibc" | sort -V | tail -n 1)" = "$newest_glibc" ] ||
+  die "${file#"$tree"/} needs $symbol of glibc $glibc_needed, newer than $newest_glibc: bundle on an older system, or" \
+    "give --glibc $glibc_needed"
 
 # ---- launcher scripts
 
@@ -164,6 +175,8 @@ export HWLOC_PLUGINS_PATH="$root/lib/hwloc" # an empty folder: the system's plug
 case $name in
   mpirun | mpiexec | orted)
     export OMPI_MCA_orte_launch_agent="$root/bin/orted" PATH="$root/bin:$PATH"
+    # Without ssh, which it needs for other hosts, mpirun would not even start ranks on this one.
+    command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm_rsh_agent=false
     # A prefix would add lib/ to LD_LIBRARY_PATH, also for programs of the system.
     [ "$name" = orted ] || set -- --noprefix "$@"
     ;;
@@ -172,16 +185,17 @@ exec "$root/libexec/$name" "$@"
 SCRIPT
 }
 
+mkdir -p "$tree/bin"
 for file in "$tree"/libexec/*; do
   launcher_script | sed "s/@MAJOR@/${glibc_needed%%.*}/g; s/@MINOR@/${glibc_needed#*.}/g" >"$tree/bin/${file##*/}"
   chmod 755 "$tree/bin/${file##*/}"
 done
+[ ! -e "$tree/bin/mpirun" ] || ln -s mpirun "$tree/bin/mpiexec"
 
 # ---- configurations, licences, README
 
-cp -R "$root/configs" "$tree/configs"
-ln -s ../../configs "$tree/share/cifar-train/configs"
-install -m 644 -t "$tree" "$root/LICENSE"
+ln -s share/cifar-train/configs "$tree/configs"
+ln -s share/doc/cifar-train/LICENSE "$tree/LICENSE"
 
 # /lib may be a link to /usr/lib; dpkg may list a file under either path.
 mapfile -t carried < <(realpath "${carried[@]}" | sort -u)
@@ -241,10 +255,12 @@ mv "$temporary/sbom.spdx" "$tree"
 
 mkdir -p "$(dirname "$output")"
 trap 'rm -rf "$temporary" "$output.part"' EXIT
+pack=xz
+[[ $output == *.xz ]] || pack=cat
 tar -C "$temporary" --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go+rX,go-w --mtime="@$time" \
-  -c "$name" | xz >"$output.part" || die "cannot write $output"
+  -c "$name" | "$pack" >"$output.part" || die "cannot write $output"
 size=$(stat -c %s "$output.part")
-[ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit"
+[ $pack = cat ] || [ "$size" -le $limit ] || die "the archive has $size bytes, more than $limit"
 mv "$output.part" "$output"
 say "$size bytes, $(find "$tree" -type f | wc -l) files, glibc $glibc_needed or later"
 printf '%s\n' "$output"

@@ -16,9 +16,10 @@ HELP
 all=no
 list=no
 kinds=(need)
+optional=(want)
 for argument in "$@"; do
   case $argument in
-    --all) all=yes ;;
+    --all) all=yes optional+=(check) ;;
     --cuda | --fuzz) kinds+=("${argument#--}") ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
@@ -38,7 +39,7 @@ missing() {  # missing KIND...: the packages of those kinds that are not install
 }
 
 mapfile -t need < <(missing "${kinds[@]}")
-mapfile -t want < <(missing want)
+mapfile -t want < <(missing "${optional[@]}")
 
 if [ $list = yes ]; then
   [ ${#need[@]} -eq 0 ] || printf 'need %s\n' "${need[@]}"

@@ -19,6 +19,7 @@
 #include "cli/other_words.h"
 #include "cli/ranks.h"
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "train/signals.h"
 
 namespace {
@@ -66,7 +67,7 @@ int run(ct::Words words) {
     }
     for (const auto& [name, print] : kHidden)
       if (words[0] == name) return print({words.begin() + 1, words.end()});
-    if (words[0] == "--version") return std::fputs(ct::version_text().c_str(), stdout), 0;
+    if (words[0] == "--version") return ct::print_version({words.begin() + 1, words.end()}), 0;
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const ct::Verb& v) { return words[0] == v.name; });
     if (verb != verbs.end()) {
       // Under a launcher, what concerns one process is done by one.

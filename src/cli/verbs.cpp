@@ -1,6 +1,5 @@
 #include "cli/verbs.h"
 
-#include <openssl/crypto.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,13 +12,9 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "base/version.h"
 #include "cli/option_text.h"
 #include "cli/other_words.h"
 #include "cli/verb_reader.h"
-#include "comm/mpi/mpi.h"
-#include "comm/ucx/ucx.h"
-#include "device/cuda.h"
 
 namespace ct {
 
@@ -188,12 +183,6 @@ std::string count_problem(const std::string& word) {
 std::string positive_problem(const std::string& word) {
   const bool zero = word.find_first_not_of('0') == word.npos;
   return count_problem(word).empty() && !zero ? "" : "give a whole number, 1 or more, not '" + printable(word) + "'";
-}
-
-std::string version_text() {
-  return str("cifar-train ", version(), " (", commit(), ")\n", "compiler: g++ ", __VERSION__, "\n",
-             "device: ", make_cpu_backend()->description(), "\n", "GPUs: ", cuda_build(), "\n", "MPI: ", mpi_library(),
-             "\n", "UCX: ", ucx_library(), "\n", "OpenSSL: ", OpenSSL_version(OPENSSL_VERSION), "\n");
 }
 
 }  // namespace ct

@@ -62,10 +62,6 @@ std::string positive_problem(const std::string& word);
 std::string examples_of(const Verb& verb);
 std::string examples_of(const std::string& verb);
 
-/// Version and commit, compiler, libraries, instruction set, kinds of GPUs, one line each. Opens no library and no
-/// device.
-std::string version_text();
-
 /// Prints "warning: ..." on stderr; nothing for an empty text.
 void warn(const std::string& text);
 

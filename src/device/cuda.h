@@ -22,9 +22,14 @@ struct CudaOptions {
 /// Throws ExitCode::usage if a GPU, driver or library is missing, with its name and the searched places, and
 /// ExitCode::memory.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
-/// "CUDA 13.0 for sm_80, compute_80": the toolkit and the kernels' machine code and PTX, or a statement that the
-/// program was built without CUDA. Uses neither driver nor GPU.
-std::string cuda_build();
+/// How the program was built: the toolkit's version, "13.0", and the kernels' machine code and PTX, "sm_80" and
+/// "compute_80". Both are empty in a build without CUDA.
+struct CudaBuild {
+  std::string toolkit;
+  std::vector<std::string> architectures;
+};
+/// Uses neither driver nor GPU.
+CudaBuild cuda_build();
 /// The reason, in one line, why make_cuda_backend() cannot compute on this GPU; empty: it can. Fast; loads nothing if
 /// there is no driver.
 std::string cuda_problem(int device = 0);

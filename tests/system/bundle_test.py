@@ -131,6 +131,16 @@ def small_and_without_paths_of_this_machine():
 
 
 @check
+def a_symbol_of_a_newer_glibc_is_named():
+    """The bundle was made under the limit of glibc 2.36; here everything is newer."""
+    archive()
+    done = finish(start([os.path.join(ROOT, "tools", "bundle.sh"), "--build", os.path.dirname(PROGRAM), "--output",
+                         path("none.tar.xz"), "--glibc", "2.2"]))
+    expect_equal((done.returncode, done.stdout, os.path.exists(path("none.tar.xz"))), (1, "", False), done.stderr)
+    expect_match(done.stderr, r"(?m)^error: bundle.sh: lib\S+ needs \w+ of glibc 2\.\d+, newer than 2\.2:")
+
+
+@check
 def contains_readme_configurations_and_licences():
     for name in ("README", "LICENSE", "configs/default.yaml", "share/cifar-train/configs/default.yaml",
                  "licences/libyaml-cpp0.7.txt" if os.path.exists("/usr/share/doc/libyaml-cpp0.7") else "licences"):

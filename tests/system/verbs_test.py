@@ -700,6 +700,21 @@ def version_tells_of_gpus():
 
 
 @check
+def version_as_json():
+    found, text = json.loads(good("--version", "--json")), good("--version")
+    expect_equal(text.splitlines()[0], "cifar-train %s (%s)" % (found["version"], found["commit"]))
+    for name, value in [("compiler", found["compiler"]), ("device", found["device"]), *found["libraries"].items()]:
+        expect_in("\n%s: %s\n" % (name, value), text)
+    expect_equal(found["cuda"] is None, "built without CUDA" in text, found)
+    expect_in(found["instruction_set"], found["device"])
+    expect_match(found["libraries"]["glibc"], r"^2\.\d+$")
+    bad(USAGE, "--version takes --json alone, not 'now'", "--version", "now")
+    if os.path.exists(ON_HOST):
+        cuda = {"toolkit": "13.0", "architectures": ["the stand-in on the host"]}
+        expect_equal(json.loads(good("--version", "--json", program=ON_HOST, ON_HOST_DRIVER="0"))["cuda"], cuda)
+
+
+@check
 def version_asks_no_driver():
     need_on_host()
     text = good("--version", program=ON_HOST, ON_HOST_DRIVER="0")

@@ -30,4 +30,9 @@ PicturePart decode_ppm(std::span<const std::byte> file, const ChooseWindow& wind
 /// The same by libwebp. Error(data) in a build without it.
 PicturePart decode_webp(std::span<const std::byte> file, const ChooseWindow& window, const DecodeOptions& options);
 
+/// The libraries with their versions: "libpng 1.6.39"; "none (REASON)" in a build without one.
+std::string jpeg_library();
+std::string png_library();
+std::string webp_library();
+
 }  // namespace ct

@@ -207,4 +207,9 @@ PicturePart decode_jpeg(std::span<const std::byte> file, const ChooseWindow& win
   return result;
 }
 
+std::string jpeg_library() {
+  constexpr int kVersion = LIBJPEG_TURBO_VERSION_NUMBER;  // 2001005; the library itself tells no version
+  return str("libjpeg-turbo ", kVersion / 1000000, ".", kVersion / 1000 % 1000, ".", kVersion % 1000);
+}
+
 }  // namespace ct

@@ -9,4 +9,6 @@ PicturePart decode_webp(std::span<const std::byte>, const ChooseWindow&, const D
        "to JPEG or PNG");
 }
 
+std::string webp_library() { return "none (built without libwebp)"; }
+
 }  // namespace ct

@@ -110,4 +110,6 @@ PicturePart decode_png(std::span<const std::byte> file, const ChooseWindow& choo
   return result;
 }
 
+std::string png_library() { return str("libpng ", png_get_libpng_ver(nullptr)); }
+
 }  // namespace ct

@@ -38,4 +38,9 @@ PicturePart decode_webp(std::span<const std::byte> file, const ChooseWindow& cho
   return result;
 }
 
+std::string webp_library() {
+  const int version = WebPGetDecoderVersion();  // 0x010204
+  return str("libwebp ", version >> 16, ".", version >> 8 & 255, ".", version & 255);
+}
+
 }  // namespace ct

@@ -2,6 +2,6 @@
 
 namespace ct::cuda {
 
-std::string kernel_architectures() { return CT_CUDA_ARCHITECTURES; }
+std::vector<std::string> kernel_architectures() { return {CT_CUDA_ARCHITECTURES}; }
 
 }  // namespace ct::cuda

@@ -78,9 +78,7 @@ Device find_device(int number) {
 
 namespace ct {
 
-std::string cuda_build() {
-  return str("CUDA ", cuda::version_text(CUDART_VERSION), " for ", cuda::kernel_architectures());
-}
+CudaBuild cuda_build() { return {cuda::version_text(CUDART_VERSION), cuda::kernel_architectures()}; }
 
 std::string cuda_problem(int device) {
   if (std::string problem = cuda::driver_problem(); !problem.empty()) return problem;

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <string>
+#include <vector>
 
 namespace ct::cuda {
 
@@ -22,8 +23,8 @@ std::string driver_problem();
 /// Throws ExitCode::usage if there is no such GPU or it is too old, with the available ones.
 Device find_device(int number);
 
-/// The targets of the compiled kernels: "sm_90a, compute_100".
-std::string kernel_architectures();
+/// The targets of the compiled kernels: "sm_90a", "compute_100".
+std::vector<std::string> kernel_architectures();
 /// "13.0" of 13000.
 std::string version_text(int version);
 

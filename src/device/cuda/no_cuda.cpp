@@ -6,7 +6,7 @@
 
 namespace ct {
 
-std::string cuda_build() { return "none (built without CUDA)"; }
+CudaBuild cuda_build() { return {}; }
 std::string cuda_problem(int) {
   return "this program was built without CUDA; tools/quickstart.sh --gpu builds it with CUDA";
 }

@@ -2,6 +2,6 @@
 
 namespace ct::cuda {
 
-std::string kernel_architectures() { return "the stand-in on the host"; }
+std::vector<std::string> kernel_architectures() { return {"the stand-in on the host"}; }
 
 }  // namespace ct::cuda
