@@ -14,8 +14,8 @@ import re
 import sys
 
 FLOORS = {"base": 0, "tensor": 1, "graph": 2, "optim": 3, "plan": 4, "device": 5, "comm": 5, "selftest": 6,
-          "engine": 6, "model": 7, "data": 7, "checkpoint": 7, "metrics": 7, "onnx": 7, "train": 8, "deepspeed": 9,
-          "cli": 10}
+          "engine": 6, "model": 7, "data": 7, "checkpoint": 7, "metrics": 7, "onnx": 7, "train": 8, "fetch": 8,
+          "deepspeed": 9,          "cli": 10}
 SAME_FLOOR = {("comm", "device")}
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/published_weights.h"
 #include "comm/host/threads.h"
 #include "data/locate.h"
 #include "train/setup.h"
@@ -31,14 +32,17 @@ std::optional<WeightsInfo> info_of_pretrained(const std::string& pretrained) {
   return info_of(file);
 }
 
-/// The network of the pretrained weights, unless a word names another one.
-void add_model(ConfigSources& sources, const Model& pretrained) {
-  add(sources.fitted, "model.name", pretrained.name);
+/// The network of the pretrained weights, unless a word names another one. Returns whether it is that.
+bool add_network(ConfigSources& sources, const std::string& name) {
+  add(sources.fitted, "model.name", name);
   std::vector<std::string> said_later;
-  if (load_config(sources, &said_later).model.name != pretrained.name) {
-    sources.fitted.pop_back();
-    return;
-  }
+  if (load_config(sources, &said_later).model.name == name) return true;
+  sources.fitted.pop_back();
+  return false;
+}
+
+void add_model(ConfigSources& sources, const Model& pretrained) {
+  if (!add_network(sources, pretrained.name)) return;
   for (const auto& [key, value] : model_key_texts(pretrained)) add(sources.fitted, ("model." + key).c_str(), value);
 }
 
@@ -72,6 +76,7 @@ std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std:
   std::vector<ConfigOverride>& fitted = sources.fitted;
   const std::optional<WeightsInfo> info = info_of_pretrained(pretrained);
   if (info) add_model(sources, info->model);
+  if (const std::string network = network_of_weights(pretrained); !network.empty()) add_network(sources, network);
   add_size(fitted, loaded().model.name, pretrained, info);
   const Config first = loaded();
   const Datasets data = open_datasets(first, *make_solo(), IfAbsent::keep_in_memory);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "cli/published_weights.h"
 
 namespace ct {
 namespace {
@@ -49,7 +50,11 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   };
   CLI::Option* from =
       app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file")->check(a_file);
-  app.add_option("--pretrained", pretrained, "another name of --init")->check(a_file)->excludes(from);
+  app.add_option("--pretrained", pretrained,
+                 "such a file, as with --init, or resnet18, 34, 50, 101 or 152: torchvision's weights, which are "
+                 "downloaded once and kept (data fetch)")
+      ->check(a_file)
+      ->excludes(from);
   app.add_option("--init-head", init_head,
                  "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
                  "shapes (default), never, or always")
@@ -59,6 +64,8 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   foreign = add_foreign_flags(app);
 }
 
+std::string TrainingWords::initial_file() const { return pretrained.empty() ? init : file_of_weights(pretrained); }
+
 ConfigSources TrainingWords::sources(std::vector<std::string>* warnings) const {
   ConfigSources sources = locate_configs(files, warnings, foreign, initial_file());
   if (!lr.empty()) set_lr(sources, lr);
@@ -67,7 +74,7 @@ ConfigSources TrainingWords::sources(std::vector<std::string>* warnings) const {
 
 InitOptions TrainingWords::init_options() const {
   using Head = InitOptions::Head;
-  if (initial_file().empty() && (!init_head.empty() || init_resize))
+  if (init.empty() && pretrained.empty() && (!init_head.empty() || init_resize))
     fail(ExitCode::usage, init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
   return {.option = pretrained.empty() ? "--init" : "--pretrained",
           .head = init_head == "reset"  ? Head::reset
@@ -77,7 +84,7 @@ InitOptions TrainingWords::init_options() const {
 }
 
 std::vector<std::string> TrainingWords::initial_words() const {
-  if (initial_file().empty()) return {};
+  if (init.empty() && pretrained.empty()) return {};
   std::vector<std::string> words = {pretrained.empty() ? "--init" : "--pretrained",
                                     absolute_of(initial_file()).string()};
   if (!init_head.empty()) words.insert(words.end(), {"--init-head", init_head});

@@ -176,7 +176,7 @@ def help_comes_before_or_after_the_verb():
 @check
 def help_lists_what_works_and_nothing_else():
     for verb, members in [("config", ["show", "check", "schema", "import"]),
-                          ("data", ["synth", "verify", "info", "convert"]),
+                          ("data", ["fetch", "synth", "verify", "info", "convert"]),
                           ("ckpt", ["ls", "inspect", "verify", "diff"])]:
         text = good(verb, "--help")
         for member in members:
