@@ -11,22 +11,24 @@
 namespace ct {
 
 int data_fetch(const Words& words) {
-  CLI::App app(str("Downloads a published data set or pretrained weights, verified by their published checksum. What is "
-                   "there already is verified, and nothing is downloaded. A download that was cut goes on where it "
-                   "stopped. Proxies and certificates are those of the environment: https_proxy, http_proxy, "
-                   "all_proxy, no_proxy; CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR."),
-               "cifar-train data fetch");
+  CLI::App app(
+      str("Downloads a published data set or pretrained weights, verified by their published checksum. What is "
+          "there already is verified, and nothing is downloaded. A download that was cut goes on where it "
+          "stopped. Proxies and certificates are those of the environment: https_proxy, http_proxy, "
+          "all_proxy, no_proxy; CURL_CA_BUNDLE, SSL_CERT_FILE, SSL_CERT_DIR."),
+      "cifar-train data fetch");
   std::string name, out = "data";
   DownloadOptions options = download_options();
   int stall = static_cast<int>(options.stall.count());
   bool quiet = false;
   std::vector<std::string> mirrors;
   app.add_option("NAME", name, joined(published(), ", ", &Published::key))->required();
-  CLI::Option* const to = app.add_option("--out", out, "the folder that gets a data set's folder: data.path")
-                              ->capture_default_str();
+  CLI::Option* const to =
+      app.add_option("--out", out, "the folder that gets a data set's folder: data.path")->capture_default_str();
   app.add_option("--mirror", mirrors,
                  str("the address of a folder that has the published files, instead of the published addresses; "
-                     "several are tried in their order (default: ", kMirrorVariable, ", addresses between blanks)"))
+                     "several are tried in their order (default: ",
+                     kMirrorVariable, ", addresses between blanks)"))
       ->check(mirror_problem)
       ->allow_extra_args(false);
   app.add_option("--stall", stall, "give an address up after so many seconds with less than 1000 bytes in each")

@@ -71,15 +71,14 @@ Described open_parts(DataSource source, OpenOptions opening) {
   return described;
 }
 
-std::string list_text(const std::vector<double>& values) {
-  return fmt::format("[{:.4f}]", fmt::join(values, ", "));
-}
+std::string list_text(const std::vector<double>& values) { return fmt::format("[{:.4f}]", fmt::join(values, ", ")); }
 
 std::string text_of(const Described& described) {
   const DataSet& train = described.train();
   const auto& [channels, height, width] = train.shape();
-  std::string text = str(train.name(), " in ", described.source.folder.empty() ? "memory" : described.source.folder.string(),
-                         "\n", counted(train.count(), "image"), " to train on, ");
+  std::string text =
+      str(train.name(), " in ", described.source.folder.empty() ? "memory" : described.source.folder.string(), "\n",
+          counted(train.count(), "image"), " to train on, ");
   for (const Part& part : described.parts)
     if (part.split != Split::train)
       text += str(part.set->count(), part.split == Split::val ? " to validate on, " : " to test on, ");
@@ -87,8 +86,8 @@ std::string text_of(const Described& described) {
   text += str(width, "x", height, ", ", counted(channels, "channel"), ", ", train.classes(), " classes\n");
   if (const auto sizes = picture_sizes(train))
     text += str("pictures of ", sizes->smallest.width, "x", sizes->smallest.height, " to ", sizes->largest.width, "x",
-                sizes->largest.height, " pixels", sizes->pictures < train.count() ? str(" among ", sizes->pictures) : "",
-                "\n");
+                sizes->largest.height, " pixels",
+                sizes->pictures < train.count() ? str(" among ", sizes->pictures) : "", "\n");
   for (const Part& part : described.parts)
     for (const std::string& line : notes_of(*part.set, part.split)) text += line + "\n";
   text += fmt::format("\n{:<5}  {:<16}", "class", "name");
@@ -144,7 +143,8 @@ int data_info(const Words& words) {
   if (!what.empty() && app.count("--data") > 0)
     fail(ExitCode::usage, in_quotes(what), " and --data ", in_quotes(options.path), " are both given: leave one out");
   if (app.count("--sheet") > 0)
-    require_replaceable(sheet, [](std::string_view png) { return is_png_by(png, kProgramName); });
+    require_replaceable(
+        sheet, [](std::string_view png) { return is_png_by(png, kProgramName); }, "--sheet");
 
   if (!what.empty()) options.path = what;
   auto [source, opening] = is_config(what) ? set_of_config(what) : std::pair(options.source(), OpenOptions{});

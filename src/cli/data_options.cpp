@@ -23,8 +23,7 @@ DataSource DataOptions::source() const {
     missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
     remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
   }
-  if (const std::string layout = unread_layout(path, find_kind(dataset)); !layout.empty())
-    fail(ExitCode::data, layout);
+  if (const std::string layout = unread_layout(path, find_kind(dataset)); !layout.empty()) fail(ExitCode::data, layout);
   fail(ExitCode::data, path, ": no ", missing, remedies);
 }
 

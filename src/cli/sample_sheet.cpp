@@ -26,7 +26,8 @@ std::vector<std::vector<int64_t>> choice(const DataSet& set, int64_t most) {
   for (int64_t i = 0; i < set.count(); ++i) images[static_cast<size_t>(set.label(i))].push_back(i);
   for (std::vector<int64_t>& of_class : images) {
     const auto there = static_cast<int64_t>(of_class.size()), taken = std::min(there, most);
-    for (int64_t n = 0; n < taken; ++n) of_class[static_cast<size_t>(n)] = of_class[static_cast<size_t>(n * there / taken)];
+    for (int64_t n = 0; n < taken; ++n)
+      of_class[static_cast<size_t>(n)] = of_class[static_cast<size_t>(n * there / taken)];
     of_class.resize(static_cast<size_t>(taken));
   }
   return images;
@@ -43,7 +44,8 @@ SampleSheet sample_sheet(const DataSet& set) {
   sheet.classes = kColumns / sheet.each;
   std::vector<uint8_t> pixels(shape.bytes());
   const SmallPicture first = small_picture(pixels, shape, kLargestPicture);
-  const int64_t height = first.height + kBorder, width = first.width + kBorder, rows = (classes + sheet.classes - 1) / sheet.classes;
+  const int64_t height = first.height + kBorder, width = first.width + kBorder,
+                rows = (classes + sheet.classes - 1) / sheet.classes;
   const int64_t row_bytes = (kColumns * width + kBorder) * shape.channels;
   std::vector<uint8_t> all(static_cast<size_t>((rows * height + kBorder) * row_bytes), kPaper);
   const std::vector<std::vector<int64_t>> chosen = choice(set, sheet.each);
@@ -52,10 +54,12 @@ SampleSheet sample_sheet(const DataSet& set) {
       if (!set.read(chosen[c][n], {}, pixels.data())) continue;
       const SmallPicture small = small_picture(pixels, shape, kLargestPicture);
       const auto of_class = static_cast<int64_t>(c);
-      const int64_t column = of_class % sheet.classes * sheet.each + static_cast<int64_t>(n), row = of_class / sheet.classes;
+      const int64_t column = of_class % sheet.classes * sheet.each + static_cast<int64_t>(n),
+                    row = of_class / sheet.classes;
       for (int64_t y = 0; y < small.height; ++y)
-        std::copy_n(small.pixels.begin() + y * small.width * shape.channels, small.width * shape.channels,
-                    all.begin() + (row * height + kBorder + y) * row_bytes + (column * width + kBorder) * shape.channels);
+        std::copy_n(
+            small.pixels.begin() + y * small.width * shape.channels, small.width * shape.channels,
+            all.begin() + (row * height + kBorder + y) * row_bytes + (column * width + kBorder) * shape.channels);
     }
   sheet.png = png_of(all, kColumns * width + kBorder, shape.channels, kProgramName);
   return sheet;

@@ -94,7 +94,8 @@ void set_certificates(Transfer& transfer) {
 /// " (https_proxy is set)", if a variable names a proxy for the address.
 std::string proxy_note(const std::string& address) {
   const bool secure = address.starts_with("https:");
-  for (const char* name : {secure ? "https_proxy" : "http_proxy", secure ? "HTTPS_PROXY" : "", "all_proxy", "ALL_PROXY"})
+  for (const char* name :
+       {secure ? "https_proxy" : "http_proxy", secure ? "HTTPS_PROXY" : "", "all_proxy", "ALL_PROXY"})
     if (*name != '\0' && !variable(name).empty()) return str(" (", name, " is set)");
   return "";
 }
@@ -133,8 +134,8 @@ HttpAnswer http_get(const HttpRequest& request) {
     answer.problem = str("the server answers ", answer.status, proxy_note(request.address));
   } else if (code != CURLE_OK) {
     const std::string_view reason = transfer.reason.data();
-    answer.problem = str(reason.empty() ? curl_easy_strerror(code) : trimmed(reason, " \t\r\n"),
-                         proxy_note(request.address));
+    answer.problem =
+        str(reason.empty() ? curl_easy_strerror(code) : trimmed(reason, " \t\r\n"), proxy_note(request.address));
   } else if (answer.status != 200 && answer.status != 206) {
     answer.problem = str("the server answers ", answer.status, " without the file");
   }

@@ -19,11 +19,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWait = 100ms;        // between two tries to take a lock
-constexpr auto kPause = 500ms;       // before a cut download goes on
-constexpr int kMostSmallGains = 3;   // tries in a row of which none brings kGain bytes
-constexpr uint64_t kGain = 1 << 20;  // bytes
-constexpr int kNoMoreBytes = 416;    // the status of HTTP
+constexpr auto kWait = 100ms;           // between two tries to take a lock
+constexpr auto kPause = 500ms;          // before a cut download goes on
+constexpr int kMostSmallGains = 3;      // tries in a row of which none brings kGain bytes
+constexpr uint64_t kGain = 1 << 20;     // bytes
+constexpr int kNoMoreBytes = 416;       // the status of HTTP
 constexpr uint64_t kTooMany = 1 << 16;  // bytes more than the file has, after which a server is not heard any longer
 
 /// "cifar-10-binary.tar.gz: 45.2 MB of 170.1 MB, 11.3 MB a second, 11 s left"
@@ -159,7 +159,9 @@ std::string Download::try_address(const std::string& address, const PublishedFil
       const std::string other = difference(path(), file);
       if (other.empty()) return "";
       is_other = is_other || now >= file.bytes || is_wrong_download(path());
-      problem = got.too_many ? problem : is_other ? other : str("the answer ended after ", now, " of ", file.bytes, " bytes");
+      problem = got.too_many ? problem
+                : is_other   ? other
+                             : str("the answer ended after ", now, " of ", file.bytes, " bytes");
     }
     if (is_other) {
       file_->truncate(0);

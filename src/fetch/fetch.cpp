@@ -21,15 +21,19 @@ bool is_verified(const Path& path, const PublishedFile& file) {
   return kind_of(path, ExitCode::data) == PathKind::file && difference(path, file).empty();
 }
 
-/// The set in `folder`; throws its fault.
-const DataKind& require_whole_set(const Path& folder) {
+/// Verifies the set in `folder`, and tells what its kind says of it; throws its fault.
+void verify_set(const Path& folder, Console& console) {
   for (const DataKind& kind : data_kinds()) {
     if (!kind.find(folder)) continue;
-    for (const FileReport& file : kind.verify(folder, {}, Depth::every_byte))
+    const std::vector<FileReport> files = kind.verify(folder, {}, Depth::every_byte);
+    for (const FileReport& file : files)
       if (!file.problem.empty())
         fail(ExitCode::data, file.path.string(), ": ", file.problem, "; move ", folder.string(),
              " away, and fetch it again");
-    return kind;
+    console.note(str(folder.string(), ": there already, nothing to download; ", kind.verified));
+    for (const FileReport& file : files)
+      for (const std::string& line : file.notes) console.note(line);
+    return;
   }
   fail(ExitCode::data, folder.string(), ": exists, but has no data set: move it away, and fetch it again");
 }
@@ -108,8 +112,7 @@ Path fetch_set(FileSystem& files, const Published& set, const Path& data, const 
   const Path folder = data / set.folder;
   const auto found = [&] {
     console.progress("verifying " + folder.string());
-    const DataKind& kind = require_whole_set(folder);
-    console.note(str(folder.string(), ": there already, nothing to download; ", kind.verified));
+    verify_set(folder, console);
     return folder;
   };
   if (is_there(folder, ExitCode::data)) return found();

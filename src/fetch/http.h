@@ -13,8 +13,8 @@
 namespace ct {
 
 struct HttpRequest {
-  std::string address;     // http:// or https://; a redirection to another protocol is refused
-  uint64_t from = 0;       // the first byte that is asked for
+  std::string address;             // http:// or https://; a redirection to another protocol is refused
+  uint64_t from = 0;               // the first byte that is asked for
   std::chrono::seconds stall{30};  // given up after so long without a connection, or with less than 1000 bytes a second
   /// Called before the first bytes: where in the file they belong. That is `from`, or 0 if the server sends the whole
   /// file.

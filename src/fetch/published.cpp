@@ -13,8 +13,9 @@ namespace {
 Published cifar(std::string key, std::string_view title, std::string_view folder, PublishedFile archive) {
   return {.key = std::move(key),
           .title = std::string(title),
-          .terms = "no licence is stated; its authors ask to cite: A. Krizhevsky, Learning Multiple Layers of Features "
-                   "from Tiny Images, 2009",
+          .terms =
+              "no licence is stated; its authors ask to cite: A. Krizhevsky, Learning Multiple Layers of Features "
+              "from Tiny Images, 2009",
           .servers = {"https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"},
           .files = {std::move(archive)},
           .folder = std::string(folder)};

@@ -30,7 +30,8 @@ std::vector<Published> read_table() {
     while (words >> text) {
       const std::vector<std::string> fields = parts(text, ':');
       const bool is_md5 = fields.at(2).size() == 32;
-      set.files.push_back({fields.at(0), std::stoull(fields.at(1)), is_md5 ? fields.at(2) : "", is_md5 ? "" : fields.at(2)});
+      set.files.push_back(
+          {fields.at(0), std::stoull(fields.at(1)), is_md5 ? fields.at(2) : "", is_md5 ? "" : fields.at(2)});
     }
     all.push_back(set);
   }

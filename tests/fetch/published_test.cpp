@@ -25,7 +25,8 @@ TEST(Published, EveryFileHasAnAddressASizeAndOneChecksum) {
     ASSERT_FALSE(set.files.empty()) << set.key;
     for (const PublishedFile& file : set.files) {
       EXPECT_GT(file.bytes, 0u) << file.name;
-      EXPECT_TRUE(file.sha256.empty() ? is_hex(file.md5, 32) : file.md5.empty() && is_hex(file.sha256, 64)) << file.name;
+      EXPECT_TRUE(file.sha256.empty() ? is_hex(file.md5, 32) : file.md5.empty() && is_hex(file.sha256, 64))
+          << file.name;
     }
   }
 }
