@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/published_weights.h"
 #include "comm/host/threads.h"
 #include "data/locate.h"
+#include "fetch/published.h"
 #include "train/setup.h"
 #include "train/weights.h"
 
@@ -74,9 +74,10 @@ std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std:
   std::vector<std::string> said_later;
   const auto loaded = [&] { return load_config(sources, &said_later); };
   std::vector<ConfigOverride>& fitted = sources.fitted;
-  const std::optional<WeightsInfo> info = info_of_pretrained(pretrained);
+  const bool is_published = published_weights(pretrained) != nullptr;
+  const std::optional<WeightsInfo> info = is_published ? std::nullopt : info_of_pretrained(pretrained);
   if (info) add_model(sources, info->model);
-  if (const std::string network = network_of_weights(pretrained); !network.empty()) add_network(sources, network);
+  if (is_published) add_network(sources, pretrained);
   add_size(fitted, loaded().model.name, pretrained, info);
   const Config first = loaded();
   const Datasets data = open_datasets(first, *make_solo(), IfAbsent::keep_in_memory);

@@ -36,11 +36,4 @@ std::string file_of_weights(const std::string& file) {
   return fetch_weights(files, *weights, download_options(), console).string();
 }
 
-std::string network_of_weights(const Path& file) {
-  for (const Published& weights : published())
-    if (weights.folder.empty() && weights.files.front().name == file.filename())
-      return weights.key.substr(weights.key.find(':') + 1);
-  return "";
-}
-
 }  // namespace ct

@@ -20,7 +20,4 @@ std::string mirror_problem(const std::string& address);
 /// if it is not there. Only rank 0 of a launcher's job speaks.
 std::string file_of_weights(const std::string& file);
 
-/// The network of a file that has the name of published weights; empty: it has another one.
-std::string network_of_weights(const Path& file);
-
 }  // namespace ct

@@ -49,12 +49,11 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
     return file.empty() ? std::string("the name of the file is empty") : std::string();
   };
   CLI::Option* from =
-      app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file")->check(a_file);
-  app.add_option("--pretrained", pretrained,
-                 "such a file, as with --init, or resnet18, 34, 50, 101 or 152: torchvision's weights, which are "
-                 "downloaded once and kept (data fetch)")
-      ->check(a_file)
-      ->excludes(from);
+      app.add_option("--init", init,
+                     "start from the weights of a safetensors or torch.save() file, or from torchvision's of resnet18, "
+                     "34, 50, 101 or 152, which are downloaded once (data fetch)")
+          ->check(a_file);
+  app.add_option("--pretrained", pretrained, "another name of --init")->check(a_file)->excludes(from);
   app.add_option("--init-head", init_head,
                  "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
                  "shapes (default), never, or always")
@@ -64,17 +63,17 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   foreign = add_foreign_flags(app);
 }
 
-std::string TrainingWords::initial_file() const { return pretrained.empty() ? init : file_of_weights(pretrained); }
+std::string TrainingWords::initial_file() const { return file_of_weights(initial_word()); }
 
 ConfigSources TrainingWords::sources(std::vector<std::string>* warnings) const {
-  ConfigSources sources = locate_configs(files, warnings, foreign, initial_file());
+  ConfigSources sources = locate_configs(files, warnings, foreign, initial_word());
   if (!lr.empty()) set_lr(sources, lr);
   return sources;
 }
 
 InitOptions TrainingWords::init_options() const {
   using Head = InitOptions::Head;
-  if (init.empty() && pretrained.empty() && (!init_head.empty() || init_resize))
+  if (initial_word().empty() && (!init_head.empty() || init_resize))
     fail(ExitCode::usage, init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
   return {.option = pretrained.empty() ? "--init" : "--pretrained",
           .head = init_head == "reset"  ? Head::reset
@@ -84,7 +83,7 @@ InitOptions TrainingWords::init_options() const {
 }
 
 std::vector<std::string> TrainingWords::initial_words() const {
-  if (init.empty() && pretrained.empty()) return {};
+  if (initial_word().empty()) return {};
   std::vector<std::string> words = {pretrained.empty() ? "--init" : "--pretrained",
                                     absolute_of(initial_file()).string()};
   if (!init_head.empty()) words.insert(words.end(), {"--init-head", init_head});

@@ -78,9 +78,10 @@ std::optional<Download> Download::begin(FileSystem& files, const Path& partial, 
   for (bool waited = false;;) {
     File file(files, partial, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (files.lock(file.fd()) != 0 && errno == EWOULDBLOCK) {  // other errors: a file system without locks
-      if (!waited) console.note(str("waiting for another process, which is downloading ", partial.string()));
-      console.progress("waiting for another process, which is downloading " + partial.string());
-      waited = true;
+      if (!std::exchange(waited, true)) {
+        console.note(str("waiting for another process, which is downloading ", partial.string()));
+        console.progress("waiting for " + partial.string());
+      }
       std::this_thread::sleep_for(kWait);
       continue;
     }
