@@ -358,7 +358,8 @@ def an_archive_writes_into_its_folder_alone():
 @check
 def pretrained_weights_are_fetched_once():
     folder = path("pretrained")
-    settings = {**FEW, "data.path": few(), "model.name": "resnet18", "train.max_steps": 0, "train_batch_size": 4}
+    settings = {**FEW, "data.path": few(8, 8), "model.name": "resnet18", "train.max_steps": 0, "train_batch_size": 4,
+                "train.eval_batch_size": 8}
     train(folder, settings)
     tensors = safetensors(os.path.join(folder, "last.bin"))[0]
     file = path("weights.pth")
