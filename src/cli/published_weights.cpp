@@ -31,9 +31,11 @@ DownloadOptions download_options() {
 std::string file_of_weights(const std::string& file) {
   const Published* const weights = published_weights(file);
   if (weights == nullptr) return file;
-  Console console(launch_rank() == 0, Verbosity::normal);
+  DownloadOptions options = download_options();
+  options.tells_waiting = launch_rank() == 0;
+  Console console(true, Verbosity::normal);
   FileSystem files;
-  return fetch_weights(files, *weights, download_options(), console).string();
+  return fetch_weights(files, *weights, options, console).string();
 }
 
 }  // namespace ct

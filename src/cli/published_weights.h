@@ -17,7 +17,7 @@ DownloadOptions download_options();
 std::string mirror_problem(const std::string& address);
 
 /// `file` itself, unless it is the name of a network with published weights: then their file in the cache, downloaded
-/// if it is not there. Only rank 0 of a launcher's job speaks.
+/// if it is not there. Of the ranks of a launcher's job, the one that downloads tells from where.
 std::string file_of_weights(const std::string& file);
 
 }  // namespace ct

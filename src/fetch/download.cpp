@@ -74,11 +74,11 @@ std::string difference(const Path& path, const PublishedFile& published) {
 Download::Download(FileSystem& files, File file) : files_(&files), file_(std::make_unique<File>(std::move(file))) {}
 
 std::optional<Download> Download::begin(FileSystem& files, const Path& partial, const std::function<bool()>& is_done,
-                                        Console& console) {
+                                        const DownloadOptions& options, Console& console) {
   for (bool waited = false;;) {
     File file(files, partial, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (files.lock(file.fd()) != 0 && errno == EWOULDBLOCK) {  // other errors: a file system without locks
-      if (!std::exchange(waited, true)) {
+      if (!std::exchange(waited, true) && options.tells_waiting) {
         console.note(str("waiting for another process, which is downloading ", partial.string()));
         console.progress("waiting for " + partial.string());
       }

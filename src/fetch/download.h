@@ -16,6 +16,7 @@ namespace ct {
 struct DownloadOptions {
   std::vector<std::string> mirrors;  // addresses of folders with the published files, in place of Published::servers
   std::chrono::seconds stall{30};    // HttpRequest::stall
+  bool tells_waiting = true;         // a note that another process is downloading
 };
 
 /// What is wrong with the file, for which the checksum decides: "a web page, ...", "its MD5 is ..., not ...". Empty:
@@ -32,7 +33,7 @@ class Download {
   /// Takes the lock of `partial`, which is created if it is not there. nullopt: another process has meanwhile done what
   /// this one wants, as `is_done` says under the lock.
   static std::optional<Download> begin(FileSystem& files, const Path& partial, const std::function<bool()>& is_done,
-                                       Console& console);
+                                       const DownloadOptions& options, Console& console);
   Download(Download&&) = default;
   ~Download();
 

@@ -57,7 +57,7 @@ std::optional<Parts> get_parts(FileSystem& files, const Published& set, const Pa
     }
     // Hidden, so that a run that looks for data in this folder does not take it for any.
     const Path partial = data / str(kTemporaryPrefix, set.key, ".", file.name);
-    std::optional<Download> download = Download::begin(files, partial, is_done, console);
+    std::optional<Download> download = Download::begin(files, partial, is_done, options, console);
     if (!download) return std::nullopt;
     download->complete(set, file, options, console);
     parts.paths.push_back(partial);
@@ -99,7 +99,7 @@ Path fetch_weights(FileSystem& files, const Published& weights, const DownloadOp
   if (is_done()) return found();
   if (is_there(path)) console.note(str(path.string(), ": ", difference(path, file), "; replacing it"));
   make_folders(files, folder);
-  std::optional<Download> download = Download::begin(files, temporary_of(path), is_done, console);
+  std::optional<Download> download = Download::begin(files, temporary_of(path), is_done, options, console);
   if (!download) return found();
   tell_source(weights, console);
   download->complete(weights, file, options, console);
