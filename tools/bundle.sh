@@ -207,6 +207,7 @@ done
 {
   printf '%s' "$owners" | cut -d: -f1
   printf '%s\n' libcli11-dev nlohmann-json3-dev  # header files only
+  needed "$program" | grep '^libarchive\.' >/dev/null || printf '%s\n' libarchive-dev  # linked statically
   [[ ${programs[*]} != */test_kernels_gpu* ]] || printf '%s\n' libgtest-dev  # linked statically
 } | sort -u >"$temporary/packages"
 while read -r package; do

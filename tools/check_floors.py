@@ -14,17 +14,17 @@ import re
 import sys
 
 FLOORS = {"base": 0, "tensor": 1, "graph": 2, "optim": 3, "plan": 4, "device": 5, "comm": 5, "selftest": 6,
-          "engine": 6, "model": 7, "data": 7, "checkpoint": 7, "metrics": 7, "onnx": 7, "train": 8, "deepspeed": 9,
-          "cli": 10}
+          "engine": 6, "model": 7, "data": 7, "checkpoint": 7, "metrics": 7, "onnx": 7, "train": 8, "fetch": 8,
+          "deepspeed": 9, "cli": 10}
 SAME_FLOOR = {("comm", "device")}
 SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if(?:n?def)?\b(.*)")
 LIBRARY = re.compile(r"(?<![A-Za-z])(CUDA|CUDNN|CUBLAS\w*|NVCC|NCCL|O?MPI|UC[XPS]|DNNL|ONEDNN)(?![A-Za-z])", re.IGNORECASE)
-LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^oneapi/dnnl/|^uc[pst]/")
+LIBRARY_HEADER = re.compile(r"^(mpi|mpi-ext|nccl|dnnl\w*|cuda\w*|cudnn\w*|cublas\w*|nvml)\.(h|hpp)$|^(oneapi/dnnl|uc[pst]|curl)/")
 CUDA_HEADER = re.compile(r"^(cuda|math_)\w*\.h$")
-LIBRARY_FILE = re.compile(r"^(no_|mpi|ucx|onednn|nccl|cuda)")
+LIBRARY_FILE = re.compile(r"^(no_|mpi|ucx|onednn|nccl|cuda|curl)")
 
 
 def may_name_libraries(path):
@@ -42,7 +42,7 @@ def is_plain(tree, target):
 def include_offence(tree, path, quote, target):
     """The reason why this include is wrong, or None. path is relative to the tree."""
     if LIBRARY_HEADER.search(target) and not may_name_libraries(path):
-        return f"<{target}> belongs in the files named for that library (mpi*, ucx*, onednn*, nccl*, device/cuda)"
+        return f"<{target}> belongs in the files named for that library (mpi*, ucx*, onednn*, nccl*, curl*, device/cuda)"
     folder = target.split("/")[0]
     if path.parts[0] == "kernels":
         own = quote == '"' and "/" not in target and not target.startswith("cuda")

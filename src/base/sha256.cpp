@@ -10,6 +10,13 @@ namespace {
 
 std::string hex_text(std::span<const unsigned char> bytes) { return fmt::format("{:02x}", fmt::join(bytes, "")); }
 
+std::string digest_hex(std::span<const std::byte> bytes, const EVP_MD* kind) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, kind, nullptr) != 1) return "";
+  return hex_text({digest, size});
+}
+
 }  // namespace
 
 void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
@@ -30,11 +37,7 @@ std::string Sha256::hex() {
   return hex_text({digest, size});
 }
 
-std::string sha1_hex(std::span<const std::byte> bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha1(), nullptr) != 1) return "";
-  return hex_text({digest, size});
-}
+std::string sha1_hex(std::span<const std::byte> bytes) { return digest_hex(bytes, EVP_sha1()); }
+std::string md5_hex(std::span<const std::byte> bytes) { return digest_hex(bytes, EVP_md5()); }
 
 }  // namespace ct

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), streaming, and SHA-1 for published checksums.
+// SHA-256 (FIPS 180-4), streaming, and SHA-1 and MD5 for published checksums.
 #pragma once
 
 #include <cstddef>
@@ -33,5 +33,7 @@ inline std::string sha256_hex(const void* data, size_t bytes) {
 /// SHA-1 as 40 lower-case hexadecimal digits; empty if the system's policy forbids it. It does not protect against
 /// forged files.
 std::string sha1_hex(std::span<const std::byte> bytes);
+/// The same of MD5, as 32 digits.
+std::string md5_hex(std::span<const std::byte> bytes);
 
 }  // namespace ct

@@ -1,146 +1,84 @@
 #include "base/tar_reader.h"
 
-#include <unistd.h>
-#include <zlib.h>
+#include <archive.h>
+#include <archive_entry.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <string_view>
-#include <utility>
+#include <exception>
 
-#include "base/files.h"
-#include "base/input.h"
+#include "base/gzip_input.h"
 
 namespace ct {
-namespace {
 
-// A header fills a block: fields at fixed places, numbers as octal text.
-constexpr size_t kBlock = 512;
-struct Field {
-  size_t at, bytes;
-};
-constexpr Field kName = {0, 100}, kSize = {124, 12}, kChecksum = {148, 8}, kType = {156, 1}, kMagic = {257, 5},
-                kPrefix = {345, 155};
-using Header = std::array<std::byte, kBlock>;
-
-std::string_view text(const Header& header, Field field) {
-  const std::string_view all(reinterpret_cast<const char*>(header.data()) + field.at, field.bytes);
-  return all.substr(0, all.find('\0'));
-}
-
-/// Nothing where it is no number.
-std::optional<uint64_t> octal(const Header& header, Field field) {
-  std::string_view digits = text(header, field);
-  while (!digits.empty() && digits.front() == ' ') digits.remove_prefix(1);
-  while (!digits.empty() && digits.back() == ' ') digits.remove_suffix(1);
-  uint64_t number = 0;
-  for (const char digit : digits) {
-    if (digit < '0' || digit > '7') return std::nullopt;
-    number = number << 3 | static_cast<uint64_t>(digit - '0');  // 12 digits at most
-  }
-  return digits.empty() ? std::nullopt : std::optional(number);
-}
-
-/// The sum of all bytes, those of the checksum itself counting as spaces.
-uint64_t checksum(const Header& header) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < kBlock; ++i)
-    sum += i - kChecksum.at < kChecksum.bytes ? uint64_t{' '} : std::to_integer<uint64_t>(header[i]);
-  return sum;
-}
-
-}  // namespace
-
+/// zlib unpacks, because it compares gzip's checksum, which libarchive does not.
 struct TarReader::Stream {
-  gzFile file = nullptr;
-  ~Stream() { gzclose_r(file); }
+  Stream(const std::filesystem::path& path, uint64_t limit, ExitCode code)
+      : input(path, limit, code), tar(archive_read_new()) {
+    check(tar != nullptr, "libarchive has no reader");
+    archive_read_support_format_tar(tar);
+    if (archive_read_open(tar, this, nullptr, &Stream::read, nullptr) != ARCHIVE_OK) fail_tar();
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { archive_read_free(tar); }
+
+  static la_ssize_t read(archive* tar, void* stream, const void** bytes) {
+    Stream& self = *static_cast<Stream*>(stream);
+    *bytes = self.block.data();
+    try {
+      return static_cast<la_ssize_t>(self.input.read(self.block));
+    } catch (...) {  // must not pass through libarchive
+      self.fault = std::current_exception();
+      archive_set_error(tar, EIO, "cannot be read");
+      return -1;
+    }
+  }
+
+  [[noreturn]] void fail_tar() {
+    if (fault) std::rethrow_exception(fault);
+    const char* const why = archive_error_string(tar);
+    input.fail_file(str("not a tar archive, or damaged or truncated: ", why != nullptr ? why : "no reason given"));
+  }
+
+  GzipInput input;
+  archive* tar;
+  std::array<std::byte, 1 << 16> block;
+  std::exception_ptr fault;
 };
 
 TarReader::TarReader(const std::filesystem::path& path, uint64_t limit, ExitCode code)
-    : path_(path), limit_(limit), code_(code) {
-  const int fd = Input(path, code).release();
-  const gzFile file = gzdopen(fd, "r");
-  if (file == nullptr) {
-    ::close(fd);
-    fail_io("open", path, ENOMEM, code);
-  }
-  stream_ = std::make_unique<Stream>(file);
-  gzbuffer(file, 1 << 17);
-}
+    : stream_(std::make_unique<Stream>(path, limit, code)), limit_(limit) {}
 
 TarReader::~TarReader() = default;
 
-void TarReader::fail_archive(const std::string& problem) const { fail(code_, path_.string(), ": ", problem); }
-
-void TarReader::read(std::byte* to, size_t bytes) {
-  if (bytes > limit_ - read_) fail_archive(str("unpacks to more than ", limit_, " bytes"));
-  while (bytes > 0) {
-    const size_t n = read_some({to, bytes});
-    if (n == 0) fail_archive("ends too early: the archive is truncated");
-    to += n;
-    bytes -= n;
-  }
-}
-
-/// As many bytes as come next, at most the span's; 0 at the end.
-size_t TarReader::read_some(std::span<std::byte> to) {
-  constexpr size_t kMost = size_t{1} << 20;
-  const int n = gzread(stream_->file, to.data(), static_cast<unsigned>(std::min(to.size(), kMost)));
-  int error = Z_OK;
-  const char* const why = gzerror(stream_->file, &error);
-  if (error == Z_BUF_ERROR) fail_archive("ends too early: the archive is truncated");
-  if (n < 0 || (error != Z_OK && error != Z_STREAM_END))
-    fail_archive(str(error == Z_ERRNO ? "cannot be read: " : "damaged: ", why));
-  read_ += static_cast<uint64_t>(n);
-  return static_cast<size_t>(n);
-}
-
-/// What lies behind the last member is of no interest, but with it comes the checksum of all.
-void TarReader::read_to_end() {
-  std::array<std::byte, 1 << 16> thrown_away;
-  while (read_some(thrown_away) > 0)
-    if (read_ > limit_) fail_archive(str("unpacks to more than ", limit_, " bytes"));
-}
-
-void TarReader::skip(uint64_t bytes) {
-  std::array<std::byte, 1 << 16> thrown_away;
-  while (bytes > 0) {
-    const auto part = static_cast<size_t>(std::min<uint64_t>(bytes, thrown_away.size()));
-    read(thrown_away.data(), part);
-    bytes -= part;
-  }
-}
-
 std::optional<TarReader::Member> TarReader::next() {
   for (;;) {
-    skip(std::exchange(left_, 0));
-    skip(std::exchange(padding_, 0));
-    Header header;
-    read(header.data(), kBlock);
-    if (std::ranges::all_of(header, [](std::byte b) { return b == std::byte{0}; })) {
-      read_to_end();
+    archive_entry* entry = nullptr;
+    const int result = archive_read_next_header(stream_->tar, &entry);
+    if (result == ARCHIVE_EOF) {
+      // What lies behind the last member is of no interest, but with it comes the checksum of all.
+      while (stream_->input.read(stream_->block) > 0) {
+      }
       return std::nullopt;
     }
-    const auto size = octal(header, kSize);
-    if (!size || text(header, kMagic) != "ustar" || octal(header, kChecksum) != checksum(header))
-      fail_archive(
-          str("not a tar archive, or damaged: there is no header at byte ", read_ - kBlock, " of the unpacked data"));
-    left_ = *size;
-    padding_ = (kBlock - left_ % kBlock) % kBlock;
-    const std::string_view type = text(header, kType), prefix = text(header, kPrefix);
-    if (!type.empty() && type != "0") continue;  // a folder, a link, a long name
-    std::string name(text(header, kName));
-    if (!prefix.empty()) name = str(prefix, "/", name);
-    return Member{.name = std::move(name), .bytes = left_};
+    if (result != ARCHIVE_OK && result != ARCHIVE_WARN) stream_->fail_tar();
+    if (archive_entry_filetype(entry) != AE_IFREG || archive_entry_hardlink(entry) != nullptr) continue;
+    const char* const name = archive_entry_pathname(entry);
+    size_ = static_cast<uint64_t>(archive_entry_size(entry));
+    return Member{.name = name != nullptr ? name : "", .bytes = size_};
   }
 }
 
 std::vector<std::byte> TarReader::content() {
-  if (left_ > limit_ - read_) fail_archive(str("unpacks to more than ", limit_, " bytes"));
-  std::vector<std::byte> bytes(static_cast<size_t>(left_));
-  read(bytes.data(), bytes.size());
-  left_ = 0;
+  if (size_ > limit_) stream_->input.fail_file(str("unpacks to more than ", limit_, " bytes"));
+  std::vector<std::byte> bytes(static_cast<size_t>(size_));
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const la_ssize_t n = archive_read_data(stream_->tar, bytes.data() + done, bytes.size() - done);
+    if (n < 0 || n == 0) stream_->fail_tar();
+    done += static_cast<size_t>(n);
+  }
   return bytes;
 }
 

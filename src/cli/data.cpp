@@ -1,11 +1,8 @@
-// `data synth|verify|info|convert` (convert: cli/data_convert.cpp)
-#include <fmt/format.h>
-
+// `data synth` and `data verify`; the other members have a file each: cli/data_fetch.cpp
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <tuple>
 
 #include "base/error.h"
 #include "base/paths.h"
@@ -13,43 +10,14 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
+#include "cli/data_options.h"
 #include "cli/subverbs.h"
 #include "data/cifar/cifar_set.h"
-#include "data/description.h"
-#include "data/locate.h"
 #include "data/synthetic/synthetic.h"
-#include "data/unread_layout.h"
 #include "metrics/console.h"
 
 namespace ct {
 namespace {
-
-struct DataOptions {
-  std::string path = "data", dataset = "auto";
-
-  void add_to(CLI::App& app) {
-    app.add_option("--data,--path", path, "folder of the data sets, or of one data set")
-        ->type_name("FOLDER")
-        ->capture_default_str();
-    app.add_option("--dataset", dataset, "the kind of data set; auto: the first one found")
-        ->check(CLI::IsMember(dataset_choices()))
-        ->capture_default_str();
-  }
-
-  DataSource source() const {
-    require_named_folder(path, dataset);
-    std::string missing, remedies;
-    for (const DataKind& kind : data_kinds()) {
-      if (dataset != "auto" && dataset != kind.key) continue;
-      if (auto found = find_data(kind.key, path)) return *std::move(found);
-      missing += str(missing.empty() ? "" : " or ", shown_folder(kind));
-      remedies = str("; for ", kind.name, ", ", kind.how_to_get(path), remedies);  // what is at hand comes first
-    }
-    if (const std::string layout = unread_layout(path, find_kind(dataset)); !layout.empty())
-      fail(ExitCode::data, layout);
-    fail(ExitCode::data, path, ": no ", missing, remedies);
-  }
-};
 
 int synth(const Words& words) {
   CLI::App app("Writes the built-in synthetic set, 50,000 + 10,000 images in CIFAR-10's file layout.",
@@ -120,65 +88,14 @@ int verify_data(const Words& words) {
        wrong.size() > 1 ? str(" (and ", counted(static_cast<int64_t>(wrong.size()) - 1, "more file"), ")") : "");
 }
 
-int info(const Words& words) {
-  CLI::App app("Describes a data set: classes, images of each, mean and deviation of each channel.",
-               "cifar-train data info");
-  DataOptions options;
-  options.add_to(app);
-  if (!parse(app, words)) return 0;
-
-  const DataSource source = options.source();
-  // Of pictures, damage shows when they are decoded: `data verify` does that.
-  const OpenOptions opening{.on_corrupt = source.kind->pictures ? OnCorrupt::skip : OnCorrupt::error, .threads = 0};
-  const auto open = [&](Split split) { return source.kind->open(source, split, opening); };
-  // The only split besides train/ is the one to test on.
-  const bool has_val = has_split(source, Split::val), has_test = has_split(source, Split::test);
-  const auto train = open(Split::train), val = has_val && has_test ? open(Split::val) : nullptr,
-             test = has_val || has_test ? open(Split::test) : nullptr;
-  const auto& [channels, height, width] = train->shape();
-  std::printf("%s in %s\n%s to train on, %s%s, %ldx%ld, %s, %d classes\n", train->name().c_str(),
-              printable(source.folder.native()).c_str(), counted(train->count(), "image").c_str(),
-              val ? str(val->count(), " to validate on, ").c_str() : "",
-              test ? str(test->count(), " to test on").c_str() : "of which a part is held out", width, height,
-              counted(channels, "channel").c_str(), train->classes());
-  struct Column {
-    const char* name;
-    const DataSet* set;
-    Split split;
-    std::vector<int64_t> counts;
-  };
-  std::vector<Column> columns;
-  for (const auto& [name, set, split] : {std::tuple("train", train.get(), Split::train),
-                                         {"val", val.get(), Split::val},
-                                         {"test", test.get(), Split::test}})
-    if (set != nullptr) columns.push_back({name, set, split, class_counts(*set)});
-  for (const Column& column : columns) {
-    for (const std::string& line : notes_of(*column.set, column.split)) print_line(line);
-    if (column.split != Split::train) warn(same_images(*train, *column.set, column.split));
-  }
-  std::printf("\n%-5s  %-16s", "class", "name");
-  for (const Column& column : columns) std::printf("  %6s", column.name);
-  for (size_t c = 0; c < train->class_names().size(); ++c) {
-    std::fputs(fmt::format("\n{:5}  {:16}", c, printable(train->class_names()[c])).c_str(), stdout);
-    for (const Column& column : columns) std::printf("  %6ld", column.counts[c]);
-  }
-  std::printf("\n");
-  const ChannelStatistics statistics = channel_statistics(*train);
-  const auto print = [](const char* name, const std::vector<double>& values) {
-    std::printf("%s: [%s]\n", name, fmt::format("{:.4f}", fmt::join(values, ", ")).c_str());
-  };
-  const std::string of = statistics.images < train->count() ? str(statistics.images, " of ") : "";
-  std::printf("\nof %sthe training images, pixels scaled to 0..1%s:\n", of.c_str(),
-              channels == 3 ? ", red green blue" : "");
-  print("mean", statistics.mean);
-  print("std", statistics.std);
-  return 0;
-}
-
 }  // namespace
 
 int verb_data(const Words& words) {
   static constexpr std::array kMembers = {
+      Verb{"fetch",
+           "download a published data set, or pretrained weights",
+           data_fetch,
+           {"cifar-train data fetch cifar10", "cifar-train data fetch weights:resnet18"}},
       Verb{"synth",
            "write the built-in synthetic set",
            synth,
@@ -188,16 +105,16 @@ int verb_data(const Words& words) {
            verify_data,
            {"cifar-train data verify", "cifar-train data verify --data data"}},
       Verb{"info",
-           "classes, counts, mean and deviation",
-           info,
-           {"cifar-train data info", "cifar-train data info --data data"}},
+           "classes, counts, mean and deviation, a sheet of samples",
+           data_info,
+           {"cifar-train data info", "cifar-train data info pets --sheet pets.png"}},
       Verb{"convert",
            "pack pictures into one file; read CIFAR-10's python archive",
            data_convert,
            {"cifar-train data convert --from imagenet --out imagenet.ctpack",
             "cifar-train data convert --from imagenet --out small.ctpack --resize 256"}},
   };
-  return run_family({"data", "writes, checks, describes and converts data sets", kMembers}, words);
+  return run_family({"data", "gets, writes, checks, describes and converts data sets", kMembers}, words);
 }
 
 }  // namespace ct

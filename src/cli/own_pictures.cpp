@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "comm/host/threads.h"
 #include "data/locate.h"
+#include "fetch/published.h"
 #include "train/setup.h"
 #include "train/weights.h"
 
@@ -31,14 +32,17 @@ std::optional<WeightsInfo> info_of_pretrained(const std::string& pretrained) {
   return info_of(file);
 }
 
-/// The network of the pretrained weights, unless a word names another one.
-void add_model(ConfigSources& sources, const Model& pretrained) {
-  add(sources.fitted, "model.name", pretrained.name);
+/// The network of the pretrained weights, unless a word names another one. Returns whether it is that.
+bool add_network(ConfigSources& sources, const std::string& name) {
+  add(sources.fitted, "model.name", name);
   std::vector<std::string> said_later;
-  if (load_config(sources, &said_later).model.name != pretrained.name) {
-    sources.fitted.pop_back();
-    return;
-  }
+  if (load_config(sources, &said_later).model.name == name) return true;
+  sources.fitted.pop_back();
+  return false;
+}
+
+void add_model(ConfigSources& sources, const Model& pretrained) {
+  if (!add_network(sources, pretrained.name)) return;
   for (const auto& [key, value] : model_key_texts(pretrained)) add(sources.fitted, ("model." + key).c_str(), value);
 }
 
@@ -70,8 +74,10 @@ std::vector<ConfigOverride> fitted_to_pictures(ConfigSources sources, const std:
   std::vector<std::string> said_later;
   const auto loaded = [&] { return load_config(sources, &said_later); };
   std::vector<ConfigOverride>& fitted = sources.fitted;
-  const std::optional<WeightsInfo> info = info_of_pretrained(pretrained);
+  const bool is_published = published_weights(pretrained) != nullptr;
+  const std::optional<WeightsInfo> info = is_published ? std::nullopt : info_of_pretrained(pretrained);
   if (info) add_model(sources, info->model);
+  if (is_published) add_network(sources, pretrained);
   add_size(fitted, loaded().model.name, pretrained, info);
   const Config first = loaded();
   const Datasets data = open_datasets(first, *make_solo(), IfAbsent::keep_in_memory);

@@ -17,8 +17,10 @@ struct Family {
 /// Runs the member named by the first word, or prints the family's help.
 int run_family(const Family& family, const Words& words);
 
-/// `data convert`, `ckpt prune`
+/// `data convert`, `data fetch`, `data info`, `ckpt prune`
 int data_convert(const Words& words);
+int data_fetch(const Words& words);
+int data_info(const Words& words);
 int ckpt_prune(const Words& words);
 
 /// External text (a tensor's name, a metadata value) on one line: unchanged, or quoted if it contains control

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
+#include "cli/published_weights.h"
 
 namespace ct {
 namespace {
@@ -56,7 +57,10 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
     return file.empty() ? std::string("the name of the file is empty") : std::string();
   };
   CLI::Option* from =
-      app.add_option("--init", init, "start from the weights of a safetensors or torch.save() file")->check(a_file);
+      app.add_option("--init", init,
+                     "start from the weights of a safetensors or torch.save() file, or from torchvision's of resnet18, "
+                     "34, 50, 101 or 152, which are downloaded once (data fetch)")
+          ->check(a_file);
   app.add_option("--pretrained", pretrained, "another name of --init")->check(a_file)->excludes(from);
   app.add_option("--init-head", init_head,
                  "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
@@ -67,15 +71,17 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   foreign = add_foreign_flags(app);
 }
 
+std::string TrainingWords::initial_file() const { return file_of_weights(initial_word()); }
+
 ConfigSources TrainingWords::sources(std::vector<std::string>* warnings) const {
-  ConfigSources sources = locate_configs(files, warnings, foreign, initial_file());
+  ConfigSources sources = locate_configs(files, warnings, foreign, initial_word());
   if (!lr.empty()) set_lr(sources, lr);
   return sources;
 }
 
 InitOptions TrainingWords::init_options() const {
   using Head = InitOptions::Head;
-  if (initial_file().empty() && (!init_head.empty() || init_resize))
+  if (initial_word().empty() && (!init_head.empty() || init_resize))
     fail(ExitCode::usage, init_resize ? "--init-resize" : "--init-head", " needs --init FILE or --pretrained FILE");
   return {.option = pretrained.empty() ? "--init" : "--pretrained",
           .head = init_head == "reset"  ? Head::reset
@@ -85,7 +91,7 @@ InitOptions TrainingWords::init_options() const {
 }
 
 std::vector<std::string> TrainingWords::initial_words() const {
-  if (initial_file().empty()) return {};
+  if (initial_word().empty()) return {};
   std::vector<std::string> words = {pretrained.empty() ? "--init" : "--pretrained",
                                     absolute_of(initial_file()).string()};
   if (!init_head.empty()) words.insert(words.end(), {"--init-head", init_head});

@@ -23,8 +23,11 @@ struct TrainingWords {
   void add_to(CLI::App& app, const std::string& config = "--config");
   /// locate_configs() with all of these options.
   ConfigSources sources(std::vector<std::string>* warnings) const;
-  /// The file of initial weights; empty: they are drawn from the seed.
-  const std::string& initial_file() const { return pretrained.empty() ? init : pretrained; }
+  /// The word of --init or --pretrained: a file, or the network of published weights; empty: weights are drawn from the
+  /// seed.
+  const std::string& initial_word() const { return pretrained.empty() ? init : pretrained; }
+  /// Its file; published weights are downloaded if they are not there.
+  std::string initial_file() const;
   InitOptions init_options() const;
   /// The options of initial weights, for a process whose working folder may differ.
   std::vector<std::string> initial_words() const;

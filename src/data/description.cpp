@@ -6,9 +6,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "data/pictures/picture_set.h"
 
 namespace ct {
 namespace {
+
+constexpr int64_t kEnough = 2000;  // images of a set whose images must be decoded
 
 /// Are some images of both the same, byte for byte? A fingerprint of files is one of their names and sizes.
 bool some_are_the_same(const DataSet& train, const DataSet& test) {
@@ -31,7 +34,6 @@ ChannelStatistics channel_statistics(const DataSet& set) {
   std::vector<uint64_t> sums(channels), squares(channels);
   std::vector<uint8_t> sample(shape.bytes());
   ChannelStatistics statistics;
-  constexpr int64_t kEnough = 2000;
   const int64_t wanted = set.direct() ? set.count() : std::min(set.count(), kEnough);
   for (int64_t n = 0; n < wanted; ++n) {
     const int64_t i = n * set.count() / wanted;
@@ -56,6 +58,24 @@ ChannelStatistics channel_statistics(const DataSet& set) {
     statistics.std.push_back(std::sqrt(static_cast<double>(squares[c]) / pixels - mean * mean) / 255);
   }
   return statistics;
+}
+
+std::optional<PictureSizes> picture_sizes(const DataSet& set) {
+  const auto* const pictures = dynamic_cast<const PictureSet*>(&set);
+  if (pictures == nullptr) return std::nullopt;
+  std::optional<PictureSizes> sizes;
+  std::vector<std::byte> scratch;
+  const auto area = [](PictureSize size) { return int64_t{size.width} * size.height; };
+  const int64_t wanted = std::min(set.count(), kEnough);
+  for (int64_t n = 0; n < wanted; ++n) {
+    const auto size = pictures->size_of(n * set.count() / wanted, scratch);
+    if (!size) continue;
+    if (!sizes) sizes = {.smallest = *size, .largest = *size};
+    ++sizes->pictures;
+    if (area(*size) < area(sizes->smallest)) sizes->smallest = *size;
+    if (area(*size) > area(sizes->largest)) sizes->largest = *size;
+  }
+  return sizes;
 }
 
 std::vector<int64_t> class_counts(const DataSet& set) {

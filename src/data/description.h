@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/dataset.h"
+#include "data/pictures/picture.h"
 
 namespace ct {
 
@@ -17,6 +19,14 @@ struct ChannelStatistics {
   std::vector<double> mean, std;
 };
 ChannelStatistics channel_statistics(const DataSet& set);
+
+/// The smallest and the largest picture, by their pixels, of pictures that are resized to samples, or of 2000 from the
+/// whole set; damaged ones are left out. nullopt: all images have the size of a sample.
+struct PictureSizes {
+  int64_t pictures = 0;  // looked at
+  PictureSize smallest, largest;
+};
+std::optional<PictureSizes> picture_sizes(const DataSet& set);
 
 /// Images of each class, in the whole set or among `images`.
 std::vector<int64_t> class_counts(const DataSet& set);

@@ -21,6 +21,11 @@ TEST(Sha1, KnownAnswers) {
   EXPECT_EQ(sha1_hex(std::as_bytes(std::span("abc", 3))), "a9993e364706816aba3e25717850c26c9cd0d89d");
 }
 
+TEST(Md5, KnownAnswers) {
+  EXPECT_EQ(md5_hex({}), "d41d8cd98f00b204e9800998ecf8427e");
+  EXPECT_EQ(md5_hex(std::as_bytes(std::span("abc", 3))), "900150983cd24fb0d6963f7d28e17f72");
+}
+
 TEST(Sha256, PiecesEqualTheWhole) {
   const std::string text = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
   for (size_t cut = 0; cut <= text.size(); ++cut) {

@@ -6,6 +6,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
+from png import png
 
 
 def write(name, text):
@@ -176,7 +177,7 @@ def help_comes_before_or_after_the_verb():
 @check
 def help_lists_what_works_and_nothing_else():
     for verb, members in [("config", ["show", "check", "schema", "import"]),
-                          ("data", ["synth", "verify", "info", "convert"]),
+                          ("data", ["fetch", "synth", "verify", "info", "convert"]),
                           ("ckpt", ["ls", "inspect", "verify", "prune", "diff"])]:
         text = good(verb, "--help")
         for member in members:
@@ -368,6 +369,48 @@ def data_info():
     expect_match(text, r"0  striped-disc +5000 +1000\n")
     expect_match(text, r"mean: \[0\.\d{4}, 0\.\d{4}, 0\.\d{4}\]")
     expect_not_in("CIFAR", text)
+    expect_equal(good("data", "info", path("data")), text)
+    bad(USAGE, "both given", "data", "info", path("data"), "--data", path("data"))
+    # The last line is one of a configuration, and the numbers of the JSON are those of the text.
+    line = text.splitlines()[-1]
+    config = path("normalized.yaml")
+    with open(DEFAULT) as file, open(config, "w") as out:
+        out.write(re.sub(r"(?m)^  normalize: .*$", "  " + line[len("data: {"):-1], file.read()))
+    shown = good("config", "show", config, "--data", path("data"))
+    told = json.loads(good("data", "info", path("data"), "--json"))
+    for key in ("mean", "std"):
+        rounded = "[%s]" % ", ".join("%.4f" % x for x in told["normalize"][key])
+        expect_in("%s: %s" % (key, rounded), line)
+        expect_match(shown, r"%s: \[%s" % (key, re.escape("%.4f" % told["normalize"][key][0]).rstrip("0")))
+    expect_equal(told["parts"]["train"], {"images": 50000, "per_class": [5000] * 10})
+    expect_equal((told["kind"], told["sample"]), ("synthetic", {"channels": 3, "height": 32, "width": 32}))
+
+
+@check
+def data_info_of_a_configuration_and_its_pictures():
+    pets = path("info-pets")
+    for i, (kind, size) in enumerate([("cat", 40), ("cat", 24), ("dog", 60)]):
+        os.makedirs(os.path.join(pets, kind), exist_ok=True)
+        with open(os.path.join(pets, kind, "%d.png" % i), "wb") as file:
+            file.write(png(size, size, bytes(size * size * 3)))
+    config, sheet = path("info.yaml"), path("sheet.png")
+    with open(config, "w") as file:
+        file.write("data: {path: %s, size: 48, resize: 48}\noptimizer: {type: SGD, params: {lr: 0.1}}\n"
+                   "train_batch_size: 2\ntrain_micro_batch_size_per_gpu: 2\n" % pets)
+    text = good("data", "info", config, "--sheet", sheet)
+    expect_in("3 images to train on, of which a part is held out, 48x48, 3 channels, 2 classes", text)
+    expect_in("pictures of 24x24 to 60x60 pixels", text)
+    expect_match(text, r"0  cat +2\n +1  dog +1\n")
+    with open(sheet, "rb") as file:
+        found = file.read()
+    width, height = struct.unpack(">2I", found[16:24])
+    expect_equal((found[:8], width, height), (b"\x89PNG\r\n\x1a\n", 10 * 50 + 2, 2 * 50 + 2))
+    good("data", "info", config, "--sheet", sheet)  # its own file is replaced
+    with open(sheet, "wb") as file:
+        file.write(png(2, 2, bytes(12)))
+    bad(USAGE, "another --sheet", "data", "info", config, "--sheet", sheet)
+    bad(USAGE, "nowhere.yaml", "data", "info", "nowhere.yaml")
+    bad(DATA, "no such folder", "data", "info", path("nowhere"))
 
 
 @check

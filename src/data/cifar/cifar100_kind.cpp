@@ -1,5 +1,6 @@
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/shell_word.h"
 #include "data/cifar/cifar100_set.h"
 #include "data/cifar/cifar_set.h"
 #include "data/kinds.h"
@@ -11,8 +12,8 @@ namespace {
 constexpr int64_t kTest = 10000, kAll = 60000;
 
 std::string how_to_get(const fs::path& path) {
-  return str("download cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ", path.string(),
-             "/");
+  return str("download it with: cifar-train data fetch cifar100 --out ", shell_word(path.string()),
+             " (or unpack cifar-100-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ there)");
 }
 
 std::optional<fs::path> find(const fs::path& path) {

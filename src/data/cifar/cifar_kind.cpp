@@ -1,6 +1,7 @@
 #include "data/cifar/cifar_kind.h"
 
 #include "base/paths.h"
+#include "base/shell_word.h"
 
 namespace ct {
 namespace fs = std::filesystem;
@@ -31,8 +32,8 @@ std::optional<DataSource> locate(const fs::path& path, const LocateOptions& opti
 }  // namespace
 
 std::string how_to_get_cifar(const fs::path& parent) {
-  return str("download cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ and unpack it in ",
-             parent.string(), "/");
+  return str("download it with: cifar-train data fetch cifar10 --out ", shell_word(parent.string()),
+             " (or unpack cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/ there)");
 }
 
 fs::path folder_named(std::string_view name, const fs::path& path) {

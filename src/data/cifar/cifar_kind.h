@@ -13,7 +13,7 @@
 
 namespace ct {
 
-/// "download ... and unpack it in parent/"
+/// "download it with: cifar-train data fetch cifar10 --out parent ..."
 std::string how_to_get_cifar(const std::filesystem::path& parent);
 /// path/name, or path if it is that folder itself.
 std::filesystem::path folder_named(std::string_view name, const std::filesystem::path& path);

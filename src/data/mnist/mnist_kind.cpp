@@ -1,5 +1,6 @@
 #include "base/paths.h"
 #include "base/sha256.h"
+#include "base/shell_word.h"
 #include "data/kinds.h"
 #include "data/mnist/mnist_set.h"
 
@@ -18,8 +19,8 @@ bool holds_files(const fs::path& folder) {
 }
 
 std::string how_to_get(const fs::path& path) {
-  return str("download its four .gz files from ", kMnistSource, " into ", (path / kMnistFolder).string(),
-             "/ and gunzip them");
+  return str("download it with: cifar-train data fetch mnist --out ", shell_word(path.string()),
+             " (or gunzip its four files from ", kMnistSource, " in ", (path / kMnistFolder).string(), "/)");
 }
 
 std::optional<fs::path> find(const fs::path& path) {

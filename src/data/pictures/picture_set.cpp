@@ -44,6 +44,18 @@ std::string PictureSet::enlarged() const {
              transform_.size, ": data.size=", side, " data.resize=", side, " would keep their pixels");
 }
 
+std::optional<PictureSize> PictureSet::size_of(int64_t i, std::vector<std::byte>& scratch) const {
+  PictureSize size;
+  const auto look = [&] {
+    const auto a_pixel = [&](PictureSize whole) {
+      size = whole;
+      return Window{0, 0, 1, 1};
+    };
+    decode_window(bytes(i, scratch), a_pixel, {.size = {1, 1}}, {.max_pixels = transform_.max_pixels});
+  };
+  return problem_of(look).empty() ? std::optional(size) : std::nullopt;
+}
+
 std::string PictureSet::problem(int64_t i) const {
   std::vector<std::byte> scratch;
   return problem_of([&] { decode(bytes(i, scratch), {.max_pixels = transform_.max_pixels}); });

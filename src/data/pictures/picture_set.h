@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,9 @@ class PictureSet : public DataSet {
 
   /// The fault of picture i, decoded in full, in one line without its name; empty: none.
   std::string problem(int64_t i) const;
+
+  /// The size of picture i, by its header; nullopt: it is damaged. `scratch` is memory that calls share.
+  std::optional<PictureSize> size_of(int64_t i, std::vector<std::byte>& scratch) const;
 
   /// A message, with the first picture as example, if samples are much larger than the pictures: "train/a.png is 32x32
   /// ..."; empty: they are not, or that picture is damaged.

@@ -253,7 +253,7 @@ void reset_run(FileSystem& files, const Path& out) {
 
 bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
 
-void require_replaceable(const Path& path, bool (*accepts)(std::string_view)) {
+void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())
@@ -261,10 +261,10 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view)) {
   const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
   const std::string name = replaced.filename();
   if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))
-    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another --out");
+    fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another ", option);
   if (!is_own(path, accepts))
     fail(ExitCode::usage, in_quotes(path.native()),
-         " was not written by this program, which would replace it: give another --out, or remove it first");
+         " was not written by this program, which would replace it: give another ", option, ", or remove it first");
 }
 
 void require_replaceable_weights(const Path& path) { require_replaceable(path, has_marks); }

@@ -74,8 +74,8 @@ void reset_run(FileSystem& files, const Path& out);
 bool is_own_weights(const Path& path);
 
 /// Throws Error(usage) unless a file may be written to `path`: it does not exist, is a device or pipe, or is empty or
-/// of this program, which `is_own` decides by its content, and no run needs it.
-void require_replaceable(const Path& path, bool (*is_own)(std::string_view content));
+/// of this program, which `is_own` decides by its content, and no run needs it. `option` is for the message.
+void require_replaceable(const Path& path, bool (*is_own)(std::string_view content), std::string_view option = "--out");
 /// The same for a weights file.
 void require_replaceable_weights(const Path& path);
 

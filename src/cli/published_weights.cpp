@@ -1,0 +1,41 @@
+#include "cli/published_weights.h"
+
+#include <cstdlib>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli/ranks.h"
+#include "fetch/fetch.h"
+#include "metrics/console.h"
+
+namespace ct {
+
+std::string mirror_problem(const std::string& address) {
+  return address.starts_with("http://") || address.starts_with("https://")
+             ? ""
+             : in_quotes(address) + " is not the address of a folder, which begins with https:// or http://";
+}
+
+DownloadOptions download_options() {
+  DownloadOptions options;
+  const char* const mirrors = std::getenv(kMirrorVariable);
+  std::istringstream words(mirrors == nullptr ? "" : mirrors);
+  for (std::string mirror; words >> mirror;) {
+    if (const std::string problem = mirror_problem(mirror); !problem.empty())
+      fail(ExitCode::usage, kMirrorVariable, ": ", problem);
+    options.mirrors.push_back(mirror);
+  }
+  return options;
+}
+
+std::string file_of_weights(const std::string& file) {
+  const Published* const weights = published_weights(file);
+  if (weights == nullptr) return file;
+  DownloadOptions options = download_options();
+  options.tells_waiting = launch_rank() == 0;
+  Console console(true, Verbosity::normal);
+  FileSystem files;
+  return fetch_weights(files, *weights, options, console).string();
+}
+
+}  // namespace ct
