@@ -77,7 +77,7 @@ def misspelt_commands_name_the_right_one():
 @check
 def the_help_of_every_verb_ends_with_two_examples_that_name_its_options():
     verbs = re.findall(r"(?m)^  (\S+)  ", good("--help"))
-    expect("lr-find" in verbs and len(verbs) == 17, verbs)
+    expect("lr-find" in verbs and len(verbs) == 18, verbs)
     for verb in verbs:
         text = good("help", verb)
         options, examples = text.split("\nExamples:\n")
