@@ -120,8 +120,14 @@ fi
 
 # ---- libraries
 
-found=$(libraries "${programs[@]}" ${carried[@]+"${carried[@]}"})
+opened=()  # at run time
+if grep -q 'libcurl\.so\.4' "$program"; then
+  opened+=("$(ldconfig -p | awk '$1 == "libcurl.so.4" && /x86-64|AArch64/ { print $NF; exit }')")
+  [ -n "${opened[0]}" ] || die "$program downloads by libcurl.so.4, which is not on this machine: install libcurl4"
+fi
+found=$(libraries "${programs[@]}" ${carried[@]+"${carried[@]}"} ${opened[@]+"${opened[@]}"})
 mapfile -t found <<<"$found"
+found+=(${opened[@]+"${opened[@]}"})
 install -m 644 -t "$tree/lib" "${found[@]}"
 carried+=("${found[@]}")
 

@@ -1,4 +1,5 @@
 #include <curl/curl.h>
+#include <dlfcn.h>
 
 #include <array>
 #include <cstdlib>
@@ -15,6 +16,48 @@
 namespace ct {
 namespace {
 
+/// libcurl's functions, by their names here and in the library, which is opened when something is downloaded: it needs
+/// many others, which every start of every rank would have to load.
+#define CT_CURL_FUNCTIONS(X)    \
+  X(start, curl_global_init)    \
+  X(init, curl_easy_init)       \
+  X(cleanup, curl_easy_cleanup) \
+  X(setopt, curl_easy_setopt)   \
+  X(getinfo, curl_easy_getinfo) \
+  X(header, curl_easy_header)   \
+  X(perform, curl_easy_perform) \
+  X(text_of, curl_easy_strerror)
+
+struct CurlApi {
+#define CT_MEMBER(name, function) decltype(&function) name;
+  CT_CURL_FUNCTIONS(CT_MEMBER)
+#undef CT_MEMBER
+};
+
+template <class Function>
+void find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr)
+    fail(ExitCode::usage, "libcurl has no ", name, ": install version 7.85 or later (Debian's package libcurl4)");
+}
+
+/// The library, which then stays open.
+const CurlApi& curl_api() {
+  static const CurlApi kApi = [] {
+    void* library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_NODELETE);
+    if (library == nullptr)
+      fail(ExitCode::usage, "libcurl, which downloads, cannot be opened (", dlerror(),
+           "): install Debian's package libcurl4, or download in another way");
+    CurlApi api{};
+#define CT_FIND(name, function) find(library, #function, api.name);
+    CT_CURL_FUNCTIONS(CT_FIND)
+#undef CT_FIND
+    if (api.start(CURL_GLOBAL_DEFAULT) != CURLE_OK) fail(ExitCode::usage, "libcurl cannot be used");
+    return api;
+  }();
+  return kApi;
+}
+
 constexpr long kSlow = 1000;  // bytes a second
 constexpr long kMostRedirections = 10;
 
@@ -24,19 +67,19 @@ std::string variable(const char* name) {
 }
 
 struct Transfer {
-  explicit Transfer(const HttpRequest& of) : request(of), handle(curl_easy_init(), &curl_easy_cleanup) {
+  explicit Transfer(const HttpRequest& of) : request(of), handle(curl.init(), curl.cleanup) {
     check(handle != nullptr, "libcurl has no handle");
   }
 
   template <class Value>
   void set(CURLoption option, Value value) {
-    const CURLcode code = curl_easy_setopt(handle.get(), option, value);
-    check(code == CURLE_OK, "libcurl refuses option ", static_cast<int>(option), ": ", curl_easy_strerror(code));
+    const CURLcode code = curl.setopt(handle.get(), option, value);
+    check(code == CURLE_OK, "libcurl refuses option ", static_cast<int>(option), ": ", curl.text_of(code));
   }
 
   long status() const {
     long code = 0;
-    curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &code);
+    curl.getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &code);
     return code;
   }
 
@@ -47,7 +90,7 @@ struct Transfer {
       return true;
     }
     curl_header* range = nullptr;
-    const bool given = curl_easy_header(handle.get(), "Content-Range", 0, CURLH_HEADER, -1, &range) == CURLHE_OK;
+    const bool given = curl.header(handle.get(), "Content-Range", 0, CURLH_HEADER, -1, &range) == CURLHE_OK;
     if (!given || !std::string_view(range->value).starts_with(str("bytes ", request.from, "-"))) {
       refusal = str("sends another part of the file than was asked for",
                     given ? str(" (Content-Range: ", range->value, ")") : "");
@@ -57,6 +100,7 @@ struct Transfer {
     return true;
   }
 
+  const CurlApi& curl = curl_api();
   const HttpRequest& request;
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle;
   std::array<char, CURL_ERROR_SIZE> reason{};
@@ -103,10 +147,6 @@ std::string proxy_note(const std::string& address) {
 }  // namespace
 
 HttpAnswer http_get(const HttpRequest& request) {
-  const struct Library {
-    Library() { check(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl cannot be used"); }
-    ~Library() { curl_global_cleanup(); }
-  } library;
   Transfer transfer(request);
   const std::string range = str(request.from, "-");
   transfer.set(CURLOPT_URL, request.address.c_str());
@@ -126,7 +166,7 @@ HttpAnswer http_get(const HttpRequest& request) {
   if (request.from > 0) transfer.set(CURLOPT_RANGE, range.c_str());
   set_certificates(transfer);
 
-  const CURLcode code = curl_easy_perform(transfer.handle.get());
+  const CURLcode code = transfer.curl.perform(transfer.handle.get());
   if (transfer.fault) std::rethrow_exception(transfer.fault);
   HttpAnswer answer{.status = static_cast<int>(transfer.status()), .problem = transfer.refusal};
   if (!answer.problem.empty()) return answer;
@@ -135,7 +175,7 @@ HttpAnswer http_get(const HttpRequest& request) {
   } else if (code != CURLE_OK) {
     const std::string_view reason = transfer.reason.data();
     answer.problem =
-        str(reason.empty() ? curl_easy_strerror(code) : trimmed(reason, " \t\r\n"), proxy_note(request.address));
+        str(reason.empty() ? transfer.curl.text_of(code) : trimmed(reason, " \t\r\n"), proxy_note(request.address));
   } else if (answer.status != 200 && answer.status != 206) {
     answer.problem = str("the server answers ", answer.status, " without the file");
   }

@@ -27,7 +27,7 @@ struct HttpAnswer {
   std::string problem;  // in one line, with the remedy if it is known; empty: everything came that the server announced
 };
 
-/// What begin() and take() throw is thrown on. Error(usage) in a program without libcurl.
+/// What begin() and take() throw is thrown on. Error(usage) without libcurl.
 HttpAnswer http_get(const HttpRequest& request);
 
 }  // namespace ct

@@ -13,6 +13,9 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_RELEASE 0local1)  # below any revision of Debian's own
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+if(CURL_FOUND)  # opened at run time too; the first name is Ubuntu's
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4t64 | libcurl4")
+endif()
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)  # mpirun
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
