@@ -69,8 +69,10 @@ deb() {
 
 archive=
 bundle() {
-  archive=$("$root/tools/bundle.sh" --build "$build")
-  put "$archive"
+  local version
+  read -r _ version _ < <("$build/cifar-train" --version)
+  archive=$output/cifar-train-$version-linux-$(uname -m).tar.xz
+  "$root/tools/bundle.sh" --build "$build" --output "$archive"
 }
 
 wheel() {

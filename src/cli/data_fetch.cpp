@@ -22,7 +22,7 @@ int data_fetch(const Words& words) {
   int stall = static_cast<int>(options.stall.count());
   bool quiet = false;
   std::vector<std::string> mirrors;
-  app.add_option("NAME", name, joined(published(), ", ", &Published::key))->required();
+  app.add_option("NAME", name, joined(published(), " | ", &Published::key))->required();
   CLI::Option* const to =
       app.add_option("--out", out, "the folder that gets a data set's folder: data.path")->capture_default_str();
   app.add_option("--mirror", mirrors,

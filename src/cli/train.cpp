@@ -280,11 +280,9 @@ int verb_train(const Words& words) {
   // Not below: g++ 12 destroys twice what is made before one that throws.
   const ResumeMode resume = resume_mode(f);
   const InitOptions init = f.training.init_options();
-  TrainOptions options{.resume = resume,
-                       .reset = f.reset,
-                       .init = f.training.initial_file(),
-                       .init_options = init,
-                       .listeners = foreign_listeners()};
+  const std::string weights = f.training.initial_file();
+  TrainOptions options{
+      .resume = resume, .reset = f.reset, .init = weights, .init_options = init, .listeners = foreign_listeners()};
   std::error_code gone;  // the folder of the caller: paths may be absolute
   const Path caller = std::filesystem::current_path(gone);
   ConfigSources sources = f.training.sources(&options.warnings);

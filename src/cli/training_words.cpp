@@ -61,7 +61,10 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
                      "start from the weights of a safetensors or torch.save() file, or from torchvision's of resnet18, "
                      "34, 50, 101 or 152, which are downloaded once (data fetch)")
           ->check(a_file);
-  app.add_option("--pretrained", pretrained, "another name of --init")->check(a_file)->excludes(from);
+  app.add_option("--pretrained", pretrained,
+                 "PATH of a file, or resnet18 | resnet34 | resnet50 | resnet101 | resnet152: another name of --init")
+      ->check(a_file)
+      ->excludes(from);
   app.add_option("--init-head", init_head,
                  "fit | keep | reset: with --init, initialise the last layer from the seed if the file's has other "
                  "shapes (default), never, or always")

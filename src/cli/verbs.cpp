@@ -46,7 +46,7 @@ std::span<const Verb> verbs() {
            verb_config,
            {"cifar-train config show configs/resnet18.yaml", "cifar-train config check configs/resnet18.yaml"}},
       Verb{"data",
-           "write the synthetic set, verify or describe data files",
+           "download, describe, verify or convert data sets",
            verb_data,
            {"cifar-train data verify --path data", "cifar-train data convert --from imagenet --out imagenet.ctpack"}},
       Verb{"ckpt",

@@ -368,6 +368,9 @@ def pretrained_weights_are_fetched_once():
     environment = weights("training", content)
     words = train_words(path("tuned"), {**settings, "seed": 5}, "--pretrained", "resnet18")
     with HostileServer({WEIGHTS: content}) as server:
+        for way in ("page", "fails"):
+            done = run_of(FETCHER, words, {**environment, "CIFAR_TRAIN_MIRROR": server.address(way)})
+            fails(DATA, done, "weights:", WEIGHTS)
         mirror = {**environment, "CIFAR_TRAIN_MIRROR": server.address("whole")}
         done = run_of(FETCHER, words, mirror)
         expect_equal(done.returncode, DONE, done.stderr)

@@ -67,18 +67,26 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs) {
   return all;
 }
 
+std::string common_weights(std::span<const RunParts> runs) {
+  const std::string first = text_in(runs.front().records.end, "weights_sha256");
+  const auto other = [&](const RunParts& run) { return text_in(run.records.end, "weights_sha256") != first; };
+  return std::ranges::any_of(runs, other) ? "" : first;
+}
+
 std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings) {
   const std::optional<EvaluatedSplit> split = common_split(runs);
   if (!split || settings.size() < 2) return {};
   const auto best = std::ranges::max_element(settings, {}, &Settings::mean);
+  if (std::ranges::count(settings, best->mean, &Settings::mean) > 1) return {};
   return Best{static_cast<size_t>(best - settings.begin()), *split};
 }
 
 std::optional<Best> best_run(std::span<const RunParts> runs) {
   const std::optional<EvaluatedSplit> split = common_split(runs);
   if (!split || runs.size() < 2) return {};
-  const auto best =
-      std::ranges::max_element(runs, {}, [](const RunParts& run) { return best_evaluation(run.records)->accuracy; });
+  const auto accuracy = [](const RunParts& run) { return best_evaluation(run.records)->accuracy; };
+  const auto best = std::ranges::max_element(runs, {}, accuracy);
+  if (std::ranges::count(runs, accuracy(*best), accuracy) > 1) return {};
   return Best{static_cast<size_t>(best - runs.begin()), *split};
 }
 

@@ -22,13 +22,16 @@ struct Settings {
 };
 std::vector<Settings> settings_of(std::span<const RunParts> runs);
 
+/// The weights_sha256 that all runs ended with; empty: they have none, or not the same.
+std::string common_weights(std::span<const RunParts> runs);
+
 /// What the best of something was chosen by.
 struct Best {
   size_t index = 0;
   EvaluatedSplit by = EvaluatedSplit::val;
 };
-/// The settings, or the run, with the highest (mean) accuracy; nullopt if there is one only, or some run was not
-/// evaluated, or runs were evaluated on different splits.
+/// The settings, or the run, with the highest (mean) accuracy; nullopt if there is one only, or another is as good, or
+/// some run was not evaluated, or runs were evaluated on different splits.
 std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings);
 std::optional<Best> best_run(std::span<const RunParts> runs);
 

@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/error.h"
@@ -82,7 +83,7 @@ class EvaluationPart {
   }
 
   void write_confusion() {
-    if (e_.classes.size() <= kLargestMatrix) write_matrix();
+    e_.classes.size() <= kLargestMatrix ? write_matrix() : write_map();
     std::vector<FinalEvaluation::Pair> mistakes;
     for (const FinalEvaluation::Pair& pair : e_.confusion)
       if (pair.label != pair.predicted) mistakes.push_back(pair);
@@ -98,6 +99,33 @@ class EvaluationPart {
   std::string share_of_class(const FinalEvaluation::Pair& pair) const {
     const int64_t images = e_.classes[pair.label].images;
     return images >= pair.images ? percent(static_cast<double>(pair.images) / static_cast<double>(images), 1) : "-";
+  }
+
+  /// The matrix of many classes: a square for each pair that occurs, the darker the more of the class's images it has.
+  void write_map() {
+    constexpr size_t kShades = 5;
+    std::array<std::string, kShades> shades;
+    for (const FinalEvaluation::Pair& pair : e_.confusion) {
+      const auto of = static_cast<double>(std::max<int64_t>(e_.classes[pair.label].images, 1));
+      const double share = std::min(static_cast<double>(pair.images) / of, 1.0);
+      const auto shade = std::min(static_cast<size_t>(share * kShades), kShades - 1);
+      shades[shade] += fmt::format("M{} {}h1v1h-1z", pair.predicted, pair.label);
+    }
+    const std::string n = str(e_.classes.size());
+    out_.open("figure", {{"class", "wide"}});
+    out_.open("svg", {{"class", "map"},
+                      {"viewBox", str("0 0 ", n, " ", n)},
+                      {"role", "img"},
+                      {"aria-label", str("Confusion matrix of ", n, " classes")}});
+    for (size_t i = 0; i < kShades; ++i)
+      out_.empty("path",
+                 {{"d", shades[i]}, {"fill-opacity", fmt::format("{:.2f}", (static_cast<double>(i) + 1) / kShades)}});
+    out_.close("svg");
+    out_.element("figcaption",
+                 str("Confusion matrix: a row for each of the ", n,
+                     " true classes, a column for each answer, in the order of the classes; the darker, the larger the "
+                     "share of the class. The numbers: cifar-train eval --confusion FILE.csv"));
+    out_.close("figure");
   }
 
   void write_matrix() {
@@ -204,6 +232,8 @@ const char* const kEvaluationStyle =
 .hit { --shade: var(--c0); font-weight: 600 } .miss { --shade: var(--c1) } .none { --shade: transparent; color: var(--quiet) }
 .beside { display: flex; flex-wrap: wrap; gap: 0 56px; align-items: flex-start } .beside > * { flex: none; max-width: 100% }
 .beside > figure { max-width: min(100%, 340px); margin-top: 16px }
+.beside > .wide { max-width: min(100%, 560px) } .map { display: block; width: 100%; height: auto; fill: var(--c0);
+  outline: 1px solid var(--grid); shape-rendering: crispEdges; print-color-adjust: exact }
 .reliability { display: block; font: 12px/1 system-ui, sans-serif; max-width: 100%; height: auto }
 .reliability text { fill: var(--quiet) } .reliability .bar { fill: var(--c0); opacity: 0.8 } .reliability .few { opacity: 0.25 } .reliability .count { fill: var(--quiet) }
 .ideal { stroke: var(--ink); stroke-dasharray: 5 4; fill: none }

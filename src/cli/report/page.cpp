@@ -140,7 +140,7 @@ void write_configuration(Contents& page, const Report& report) {
     Table table(out, caption, headings);
     for (const std::string& key : rows) {
       const bool differs = std::ranges::find(differing, key) != differing.end();
-      table.row((differs ? "\u2260 " : "") + key, differs ? "differs" : "");
+      table.row((differs ? "\u2260\u00a0" : "") + key, differs ? "differs" : "");
       for (const RunParts& run : runs) table.cell(dash_or(run.value(key)));
     }
   };

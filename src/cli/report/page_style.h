@@ -29,6 +29,7 @@ thead th { font-weight: 600; border-bottom-color: var(--quiet) }
 .sample { vertical-align: middle; overflow: visible }
 details { margin: 8px 0 } summary { cursor: pointer; padding: 4px 0 }
 @media print { nav, .skip { display: none } body { max-width: none; font-size: 10pt } .scroll { overflow: visible }
+  details::details-content { content-visibility: visible; display: block; block-size: auto } h2, h3 { break-after: avoid }
   figure, tr { break-inside: avoid } .figures { display: block } }
 )";
 

@@ -135,7 +135,11 @@ void write_results(Markup& out, const RunParts& run) {
 }
 
 void write_comparison(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
-  write_table_of_settings(out, runs);
+  const std::string weights = common_weights(runs);
+  if (weights.empty())
+    write_table_of_settings(out, runs);
+  else
+    out.element("p", "All runs ended with the same weights, " + weights + ".");
   write_table_of_runs(out, runs, is_sweep);
   if (!is_sweep) write_table_of_costs(out, runs);
 }
