@@ -301,7 +301,7 @@ def runs_beside_each_other_have_their_differing_keys_marked():
                        "seed: 1\noutput: %s\noptimizer: {params: {lr: %s}}\n" % (name, lr))
                for name, lr, accuracy in [("a", 0.1, 0.5), ("b", 0.2, 0.75)]]
     page, done = page_of(*folders, "--out", path("beside.html"))
-    expect_equal(page.row("\u2260 optimizer.params.lr"), (["\u2260 optimizer.params.lr", "0.1", "0.2"], "differs"))
+    expect_equal(page.row("\u2260\u00a0optimizer.params.lr"), (["\u2260\u00a0optimizer.params.lr", "0.1", "0.2"], "differs"))
     expect_equal(page.row("seed"), (["seed", "1", "1"], ""))
     cells, mark = page.row("\u2605 2 %s (best)" % folders[1])
     expect_equal((mark, cells[1:5]), ("best", ["75.00 % val", "1", "-", "0.2"]))
