@@ -295,6 +295,22 @@ def a_full_disk_is_reported():
 # ---- several runs
 
 @check
+def many_classes_have_a_map_of_their_confusions():
+    folder = path("many-classes")
+    shutil.copytree(trained(), folder)
+    with open(os.path.join(folder, "evaluation.json")) as file:
+        record = json.load(file)
+    record["classes"] += [{**record["classes"][0], "name": "more-%d" % i} for i in range(30)]
+    with open(os.path.join(folder, "evaluation.json"), "w") as file:
+        json.dump(record, file, separators=(",", ":"))
+    good("report", folder)
+    with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+        page = file.read()
+    expect_in("Confusion matrix of 40 classes", page)
+    expect_equal(sum(shade.count("M") for shade in re.findall(r' d="(M[^"]*)" fill-opacity', page)), len(record["confusion"]))
+
+
+@check
 def runs_beside_each_other_have_their_differing_keys_marked():
     folders = [made_up(path("beside", name), [step(i, loss=i) for i in range(1, 9)] +
                        [{"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy}],
