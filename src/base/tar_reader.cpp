@@ -14,14 +14,13 @@ namespace ct {
 /// zlib unpacks, because it compares gzip's checksum, which libarchive does not.
 struct TarReader::Stream {
   Stream(const std::filesystem::path& path, uint64_t limit, ExitCode code)
-      : input(path, limit, code), tar(archive_read_new()) {
+      : input(path, limit, code), tar(archive_read_new(), &archive_read_free) {
     check(tar != nullptr, "libarchive has no reader");
-    archive_read_support_format_tar(tar);
-    if (archive_read_open(tar, this, nullptr, &Stream::read, nullptr) != ARCHIVE_OK) fail_tar();
+    archive_read_support_format_tar(tar.get());
+    if (archive_read_open(tar.get(), this, nullptr, &Stream::read, nullptr) != ARCHIVE_OK) fail_tar();
   }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  ~Stream() { archive_read_free(tar); }
 
   static la_ssize_t read(archive* tar, void* stream, const void** bytes) {
     Stream& self = *static_cast<Stream*>(stream);
@@ -37,12 +36,12 @@ struct TarReader::Stream {
 
   [[noreturn]] void fail_tar() {
     if (fault) std::rethrow_exception(fault);
-    const char* const why = archive_error_string(tar);
+    const char* const why = archive_error_string(tar.get());
     input.fail_file(str("not a tar archive, or damaged or truncated: ", why != nullptr ? why : "no reason given"));
   }
 
   GzipInput input;
-  archive* tar;
+  std::unique_ptr<archive, decltype(&archive_read_free)> tar;
   std::array<std::byte, 1 << 16> block;
   std::exception_ptr fault;
 };
@@ -55,7 +54,7 @@ TarReader::~TarReader() = default;
 std::optional<TarReader::Member> TarReader::next() {
   for (;;) {
     archive_entry* entry = nullptr;
-    const int result = archive_read_next_header(stream_->tar, &entry);
+    const int result = archive_read_next_header(stream_->tar.get(), &entry);
     if (result == ARCHIVE_EOF) {
       // What lies behind the last member is of no interest, but with it comes the checksum of all.
       while (stream_->input.read(stream_->block) > 0) {
@@ -75,7 +74,7 @@ std::vector<std::byte> TarReader::content() {
   std::vector<std::byte> bytes(static_cast<size_t>(size_));
   size_t done = 0;
   while (done < bytes.size()) {
-    const la_ssize_t n = archive_read_data(stream_->tar, bytes.data() + done, bytes.size() - done);
+    const la_ssize_t n = archive_read_data(stream_->tar.get(), bytes.data() + done, bytes.size() - done);
     if (n < 0 || n == 0) stream_->fail_tar();
     done += static_cast<size_t>(n);
   }
