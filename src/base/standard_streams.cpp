@@ -87,7 +87,7 @@ std::string cut;  // the beginning of a character whose rest comes with the next
 
 /// To a terminal, names of files and classes, which may hold anything, go without what it would obey.
 size_t write_shown(const char* text, size_t bytes) {
-  std::fputs(news_of_reader(output).c_str(), stderr);
+  if (const std::string news = news_of_reader(output); !news.empty()) std::fputs(news.c_str(), stderr);
   if (!to_terminal) return write_some(output, text, bytes);
   std::string all = std::exchange(cut, "").append(text, bytes);
   cut = all.substr(all.size() - cut_character(all));

@@ -61,8 +61,7 @@ uint64_t bytes_freed(const Path& run, const Store& store, const std::vector<int6
 int ckpt_prune(const Words& words) {
   CLI::App app(
       "Removes all but the newest checkpoints of a run that is not going on. The newest valid one stays, also the "
-      "newest "
-      "one whose tensors are all finite, and what best.bin may have to be restored from.",
+      "newest one whose tensors are all finite, and what best.bin may have to be restored from.",
       "cifar-train ckpt prune");
   std::string word;
   std::optional<int> keep;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -62,11 +63,10 @@ class Comparison {
     const int code = wait(way, number);
     if (stopped()) return;
     if (code != 0) {
-      const std::string error = last_error_in(log);
-      console_.note(str(way.name, ": failed with exit code ", code, error.empty() ? "" : ": " + error));
-      if (failure_.empty()) failed_code_ = code;
-      if (failure_.empty())
-        failure_ = str(way.name, error.empty() ? "" : ": " + error, "; look at ", in_quotes(log.native()));
+      std::string why = last_error_in(log);
+      if (!why.empty()) why.insert(0, ": ");
+      console_.note(str(way.name, ": failed with exit code ", code, why));
+      if (!failure_) failure_.emplace(ExitCode{code}, str(way.name, why, "; look at ", in_quotes(log.native())));
       return;
     }
     runs_.push_back(report::read_run(folder(way), way.name));
@@ -89,7 +89,7 @@ class Comparison {
       const auto& [hash, names] = *by_hash.begin();
       if (names.size() > 1) console_.data(str("the same weights by all ", names.size(), " on ", device, "s: ", hash));
     }
-    if (!failure_.empty()) fail(static_cast<ExitCode>(failed_code_), failure_);
+    if (failure_) throw *failure_;
   }
 
  private:
@@ -114,8 +114,7 @@ class Comparison {
   Children children_;
   std::vector<report::RunParts> runs_;
   std::map<std::string, std::map<std::string, std::vector<std::string>>> hashes_;  // names by device and hash
-  std::string failure_;
-  int failed_code_ = 0;
+  std::optional<Error> failure_;                                                   // of the first run that failed
 };
 
 }  // namespace
