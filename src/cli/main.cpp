@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -99,6 +100,12 @@ void require_stack() {
              " kB: raise it to ", kLeast >> 10, " or more");
 }
 
+/// Each heap of a thread would reserve 64 MiB of addresses, which a limit of addresses (ulimit -v) counts as used.
+void share_one_heap_under_a_limit() {
+  struct rlimit limit {};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -106,6 +113,7 @@ int main(int argc, char** argv) {
   // first moment.
   ct::open_missing_streams();
   if (stops_on_request({argv + 1, argv + argc})) ct::StopSignals::install();
+  share_one_heap_under_a_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit (ulimit -f) is a failed write, as on a full disk
   try {
     ct::watch_output();
