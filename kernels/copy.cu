@@ -3,6 +3,7 @@
 
 #include "copy.h"
 #include "element.h"
+#include "ring_slot.h"
 
 namespace ct::kernels {
 namespace {
@@ -31,32 +32,14 @@ cudaError_t copy_units_of(const unsigned char* from, unsigned char* to, int64_t 
 
 constexpr int kRingThreads = 1024;
 
-struct Rings {
-  RingCopyArgs at[kMostRings];
-};
-
-template <class Unit>
-__device__ __forceinline__ void copy_slot(const RingCopyArgs& a, int turn) {
-  const auto units = static_cast<int>(a.bytes / static_cast<int>(sizeof(Unit)));
-  auto* value = static_cast<Unit*>(a.value);
-  Unit* slot = static_cast<Unit*>(a.ring) + int64_t{turn} * units;
-  const Unit* from = a.to_ring ? value : slot;
-  Unit* to = a.to_ring ? slot : value;
-#pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < units; i += kRingThreads) to[i] = from[i];
-}
-
 /// One block per ring.
-__global__ void __launch_bounds__(kRingThreads) ring_copies_kernel(Rings rings) {
+__global__ void __launch_bounds__(kRingThreads) ring_copies_kernel(RingCopies rings) {
   wait_for_previous();
   const RingCopyArgs& a = rings.at[blockIdx.x];
   const int turn = *a.turn;
-  if ((reinterpret_cast<uintptr_t>(a.value) | reinterpret_cast<uintptr_t>(a.ring) | a.bytes) % 16 == 0)
-    copy_slot<uint4>(a, turn);
-  else
-    copy_slot<unsigned char>(a, turn);
+  copy_slot(a, turn, static_cast<int>(threadIdx.x), kRingThreads);
   __syncthreads();  // all threads have read the turn
-  if (threadIdx.x == 0) *a.turn = turn + 1 == a.slots ? 0 : turn + 1;
+  if (threadIdx.x == 0) end_turn(a, turn);
 }
 
 }  // namespace
@@ -74,7 +57,7 @@ cudaError_t ring_copies(std::span<const RingCopyArgs> copies, cudaStream_t strea
   if (copies.size() > kMostRings) return cudaErrorInvalidValue;
   for (const RingCopyArgs& a : copies)
     if (a.bytes < 0 || a.bytes > INT_MAX || a.slots < 1) return cudaErrorInvalidValue;
-  Rings rings = {};
+  RingCopies rings = {.count = static_cast<int>(copies.size())};
   std::copy(copies.begin(), copies.end(), rings.at);
   const Grid grid{.blocks = static_cast<unsigned>(copies.size()), .threads = kRingThreads};
   return launch_early(ring_copies_kernel, grid, stream, rings);

@@ -30,6 +30,11 @@ struct RingCopyArgs {
   int32_t* turn;  // the slot that this launch takes; it writes that of the next launch
 };
 constexpr size_t kMostRings = 8;
+/// Copies of different rings, which a kernel makes besides its own work (ring_slot.h).
+struct RingCopies {
+  int count = 0;
+  RingCopyArgs at[kMostRings] = {};
+};
 /// Copies of different rings by one kernel, one block each, for small values: a larger one is faster by
 /// cudaMemcpyAsync. cudaErrorInvalidValue: more than kMostRings copies, no slots or negative bytes.
 cudaError_t ring_copies(std::span<const RingCopyArgs> copies, cudaStream_t stream);

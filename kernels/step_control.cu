@@ -2,6 +2,7 @@
 
 #include "chunk_square_sum.h"
 #include "last_block.h"
+#include "ring_slot.h"
 #include "step_control.h"
 
 namespace ct::kernels {
@@ -82,9 +83,12 @@ __device__ void decide(const StepControlArgs& args) {
     __syncthreads();
   }
   if (threadIdx.x == 0) control(args, total);
+  if (args.copies.count == 0) return;
+  __syncthreads();
+  copy_slots_by_warps(args.copies);
 }
 
-__global__ void __launch_bounds__(kControlThreads) step_control_kernel(StepControlArgs args) {
+__global__ void __launch_bounds__(kControlThreads, 1) step_control_kernel(StepControlArgs args) {
   wait_for_previous();
   decide(args);
 }

@@ -2,6 +2,7 @@
 // and loss scale. The function returns only errors of the launch.
 #pragma once
 
+#include "copy.h"
 #include "grad_norm.h"
 #include "graph/loss_scale.h"
 #include "plan/step_scalars.h"
@@ -25,7 +26,8 @@ struct StepControlArgs {
   int64_t micro_batches;
   LossScaleState* loss_scale = nullptr;  // null: none
   LossScaleOptions loss_scale_options = {};
-  double predivided = 1;  // divisor already applied to the leaves of the sum
+  double predivided = 1;   // divisor already applied to the leaves of the sum
+  RingCopies copies = {};  // made after that, by a warp each: small ones
 };
 cudaError_t step_control(const StepControlArgs& args, cudaStream_t stream);
 

@@ -30,6 +30,20 @@ class Memory {
 /// Returns the memory of an operand, after memory planning.
 using Resolve = std::function<Tensor(ValueId)>;
 
+/// The largest slot of a ring: larger values are better copied by copy().
+inline constexpr size_t kMostRingBytes = 64 << 10;
+/// A copy between a value in memory of allocate() and the next slot of a ring in memory of allocate_host() or
+/// allocate().
+struct RingCopy {
+  enum class To { value, ring };
+  std::byte* value;
+  std::byte* ring;
+  size_t bytes;  // of the value, and of each slot
+  size_t slots;
+  int32_t* turn;  // in memory of allocate(): the slot of the next copy, 0 at first
+  To to;
+};
+
 /// One operation, prepared. bind() is called once, launch() many times, from one thread. Numbers that change between
 /// launches are read from operands, so that a launch can be recorded.
 class Kernel {
@@ -40,6 +54,9 @@ class Kernel {
   virtual void launch() = 0;
   /// Does launch() run on the device only? Computation on the host cannot be recorded.
   virtual bool recordable() const { return true; }
+  /// After bind(), at most once: launch() also makes these copies, of different rings, when its own results and all
+  /// that was launched before are complete. False: it cannot, and nothing has changed.
+  virtual bool take(const std::vector<RingCopy>& /*copies*/) { return false; }
 };
 
 /// One kernel for several operations that follow each other in a program.
@@ -56,20 +73,6 @@ class Replay {
   virtual void launch() = 0;
   /// Kernels, copies and fills in it.
   virtual size_t nodes() const = 0;
-};
-
-/// The largest slot of a ring: larger values are better copied by copy().
-inline constexpr size_t kMostRingBytes = 64 << 10;
-/// A copy between a value in memory of allocate() and the next slot of a ring in memory of allocate_host() or
-/// allocate().
-struct RingCopy {
-  enum class To { value, ring };
-  std::byte* value;
-  std::byte* ring;
-  size_t bytes;  // of the value, and of each slot
-  size_t slots;
-  int32_t* turn;  // in memory of allocate(): the slot of the next copy, 0 at first
-  To to;
 };
 
 /// A point in the order of a backend's work, for which the host can wait.

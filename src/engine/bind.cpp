@@ -81,6 +81,9 @@ Phases phases_of(const Program& steps, StepPhase first, StepPhase exchange) {
   return phases;
 }
 
+/// In the first one the device loads the kernels.
+constexpr int64_t kRecordedRun = 1;
+
 constexpr TrafficKind kKinds[] = {TrafficKind::training, TrafficKind::norms};
 
 }  // namespace
@@ -243,7 +246,7 @@ void BoundProgram::run_watched(const PhaseProgram& program) {
 void BoundProgram::run(PhaseProgram& program) {
   if (watch_) return run_watched(program);
   const int64_t queue_begin = queue_.started();
-  if (record_ && program.runs++ == 1) record(program);
+  if (record_ && program.runs++ == kRecordedRun) record(program);
   for (GraphSegment& segment : program.segments) {
     enter(segment.phase);
     if (segment.replay) {
@@ -306,7 +309,8 @@ size_t BoundProgram::nodes(const PhaseProgram& program) {
 }
 
 size_t BoundProgram::recorded_nodes(int64_t micro_batches) const {
-  return static_cast<size_t>(micro_batches - 1) * nodes(micro_) + nodes(last_) + nodes(update_);
+  const size_t last = step_.segments.empty() ? nodes(last_) + nodes(update_) : nodes(step_);
+  return static_cast<size_t>(micro_batches - 1) * nodes(micro_) + last;
 }
 
 BoundProgram::Moved BoundProgram::moved() const { return {comm_.traffic(kKinds[0]), comm_.traffic(kKinds[1])}; }
@@ -368,6 +372,50 @@ void BoundProgram::run_update() {
     phase_clock_->leave();
 }
 
+/// Without an update's exchange beside the next micro-batch (on a CPU), and not timed apart.
+void BoundProgram::run_step(int64_t times) {
+  if (!record_ || phase_clock_ || watch_) {
+    run_last();
+    return run_update();
+  }
+  if (step_.segments.empty()) step_ = joined(last_, update_);
+  if (times > 1) return steps_->launch();
+  run(step_);
+  if (step_.runs == kRecordedRun + 1) record_steps();
+}
+
+BoundProgram::PhaseProgram BoundProgram::joined(const PhaseProgram& first, const PhaseProgram& second) {
+  PhaseProgram both;
+  for (const PhaseProgram* part : {&first, &second})
+    for (const GraphSegment& segment : part->segments) {
+      if (both.segments.empty() || both.segments.back().repeats != segment.repeats)
+        both.segments.push_back({.repeats = segment.repeats, .phase = {}});
+      std::vector<Bound>& steps = both.segments.back().steps;
+      steps.insert(steps.end(), segment.steps.begin(), segment.steps.end());
+    }
+  return both;
+}
+
+/// Of a short step that is one recording: what passes between two launches then passes less often. On one rank, where
+/// nobody else has to do it at the same time.
+void BoundProgram::record_steps() {
+  constexpr size_t kNodes = 128;
+  constexpr size_t kMostSteps = 8;
+  if (collective_ || step_.segments.size() != 1 || !step_.segments.front().replay) return;
+  const size_t steps = std::min(kNodes / nodes(step_), kMostSteps);
+  if (steps < 2) return;
+  const GraphSegment& step = step_.segments.front();
+  try {
+    steps_ = backend_.record([&] {
+      for (size_t i = 0; i < steps; ++i) run(step, queue_.started());
+    });
+    steps_at_once_ = static_cast<int64_t>(steps);
+  } catch (const Error& error) {  // no memory for it: the steps go on one by one
+    if (error.code() == ExitCode::peer) throw;
+    backend_.wait();
+  }
+}
+
 PhaseSeconds BoundProgram::take_phases() { return phase_clock_ ? phase_clock_->take() : PhaseSeconds{}; }
 
 /// What a device repeats by itself lies between collectives that need the host.
@@ -417,8 +465,10 @@ void BoundProgram::add(const Transfers& transfers) {
     auto& first = program->segments.front().steps;
     first.insert(first.begin(), Bound{.launch = transfers.before_micro});
   }
-  append(micro_, transfers.after_micro);
-  append(update_, transfers.after_update);
+  if (!transfers.after_micro.empty()) append(micro_, backend_.ring_copies(transfers.after_micro));
+  const auto takes = [&](const auto& kernel) { return kernel && kernel->take(transfers.after_update); };
+  if (!transfers.after_update.empty() && std::ranges::none_of(kernels_update_, takes))
+    append(update_, backend_.ring_copies(transfers.after_update));
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.

@@ -52,10 +52,11 @@ class BoundProgram {
   Tensor tensor(ValueId id) const;
   std::span<std::byte> arena() const { return arena_; }
 
-  /// Launches that become a part of the programs, before any of them runs: before each micro-batch, after each but the
-  /// step's last, and after the update. Empty ones are left out.
+  /// Transfers that become a part of the programs, before any of them runs: a launch before each micro-batch (empty:
+  /// none), copies after each but the step's last, and after all of the update but what needs the new weights.
   struct Transfers {
-    std::function<void()> before_micro, after_micro = {}, after_update = {};
+    std::function<void()> before_micro;
+    std::vector<RingCopy> after_micro = {}, after_update = {};
   };
   void add(const Transfers& transfers);
 
@@ -65,6 +66,11 @@ class BoundProgram {
   /// May return before parameters have arrived on other ranks: run_micro() and run_last() wait for each at its first
   /// use; all other users must call settle().
   void run_update();
+  /// run_last() and run_update(), by one replay if the device can; `times`: one of one micro-batch each, 1 or
+  /// steps_at_once().
+  void run_step(int64_t times = 1);
+  /// How many steps of one micro-batch one replay repeats: more than 1 for short ones, once they are recorded.
+  int64_t steps_at_once() const { return steps_at_once_; }
   /// Waits until all communication is complete.
   void settle() { queue_.drain(); }
 
@@ -120,6 +126,7 @@ class BoundProgram {
     int64_t runs = 0;
   };
   static size_t nodes(const PhaseProgram& program);
+  static PhaseProgram joined(const PhaseProgram& first, const PhaseProgram& second);
   void run(PhaseProgram& program);
   void run(const GraphSegment& segment, int64_t queue_begin);
   void wait_for(int64_t communication, std::optional<StepPhase> then);
@@ -130,6 +137,7 @@ class BoundProgram {
   void run_watched(const PhaseProgram& program);
   void record(PhaseProgram& program);
   void record(GraphSegment& segment);
+  void record_steps();
   Moved moved() const;
   void count(const Moved& moved);
   void load_kernels();
@@ -160,6 +168,9 @@ class BoundProgram {
   std::vector<std::unique_ptr<Collective>> collectives_;
   std::map<std::pair<std::byte*, int64_t>, std::unique_ptr<Reduction>> reductions_;  // by whole and first element
   PhaseProgram refresh_, micro_, last_, update_;
+  PhaseProgram step_;              // last_ and update_; empty until run_step()
+  std::unique_ptr<Replay> steps_;  // steps_at_once_ of it, if there are several
+  int64_t steps_at_once_ = 1;
   std::function<void(const std::string&)> warn_;
   std::function<void(const Exchange&)> exchanged_;
   Watch watch_;

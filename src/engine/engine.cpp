@@ -47,22 +47,22 @@ Engine::Engine(Backend& backend, Communicator& comm, LoweredProgram program, Sch
     balances_.emplace_back(backend, bound_.tensor(balances[i]), [this, i](const std::byte* value) {
       local_balances_[i].push_back(static_cast<double>(*reinterpret_cast<const float*>(value)));
     });
-  std::vector<RingCopy> of_micro = losses_.append(), of_step;
+  std::vector<RingCopy> of_micro = feed_.fetch_next(), of_step;
   const auto add = [](std::vector<RingCopy>& to, const OutputLog& log) {
     const std::vector<RingCopy> copies = log.append();
     to.insert(to.end(), copies.begin(), copies.end());
   };
+  add(of_micro, losses_);
   for (const OutputLog& balance : balances_) add(of_micro, balance);
   of_step = of_micro;
   add(of_step, scalars_);
   if (loss_scales_) add(of_step, *loss_scales_);
-  bound_.add({.before_micro = feed_.fetch(),
-              .after_micro = backend.ring_copies(of_micro),
-              .after_update = backend.ring_copies(of_step)});
+  bound_.add({.before_micro = feed_.fetch(), .after_micro = of_micro, .after_update = of_step});
   restore({.loss_scale = lowered().first_loss_scale});
 }
 
 void Engine::micro_step() {
+  run_pending();
   const bool last = ++micro_steps_ == bound_.lowered().distribution.accumulation;
   feed_.send();
   if (last)
@@ -82,16 +82,62 @@ void Engine::keep_losses() {
 
 void Engine::update() {
   check(micro_steps_ == bound_.lowered().distribution.accumulation, "an update in the middle of a step");
+  begin_update();
+  bound_.run_update();
+  keep_results();
+}
+
+/// Counts it. The window of the schedule has a row for it.
+void Engine::begin_update() {
   micro_steps_ = 0;
   if (window_steps_ == kScheduleWindow) restore(latest());
-  bound_.run_update();
-  if (!backend_.is_host()) keep_losses();
-  scalars_.keep();
-  if (loss_scales_) loss_scales_->keep();
   ++window_steps_;
 }
 
+/// Of an update.
+void Engine::keep_results() {
+  if (!backend_.is_host()) keep_losses();
+  scalars_.keep();
+  if (loss_scales_) loss_scales_->keep();
+}
+
+void Engine::reserve_results(int64_t updates) {
+  losses_.reserve(updates);
+  for (OutputLog& balance : balances_) balance.reserve(updates);
+  scalars_.reserve(updates);
+  if (loss_scales_) loss_scales_->reserve(updates);
+}
+
+void Engine::finish_step() {
+  if (backend_.is_host()) {
+    micro_step();
+    return update();
+  }
+  check(micro_steps_ + 1 == bound_.lowered().distribution.accumulation, "the end of a step in its middle");
+  begin_update();
+  feed_.send();
+  ++pending_;
+  if (feed_.left() <= pending_ || pending_ == steps_at_once()) run_pending();
+}
+
+/// Steps that finish_step() may leave to run together.
+int64_t Engine::steps_at_once() const {
+  return bound_.lowered().distribution.accumulation == 1 ? bound_.steps_at_once() : 1;
+}
+
+void Engine::run_pending() {
+  while (pending_ > 0) {
+    const int64_t steps = pending_ == steps_at_once() ? pending_ : 1;
+    reserve_results(steps);
+    pending_ -= steps;  // first, so that a failure is not met again by whoever reads what is there
+    bound_.run_step(steps);
+    feed_.sent(steps);
+    for (int64_t i = 0; i < steps; ++i) keep_results();
+  }
+}
+
 const Outcome& Engine::latest() {
+  run_pending();
   scalars_.settle();
   if (loss_scales_) loss_scales_->settle();
   throw_if_aborted(comm_);
@@ -107,6 +153,7 @@ std::vector<Outcome> Engine::drain_outcomes() {
 /// Goes on with a new window of the schedule: a step may be skipped and then uses the same row again, so a window of n
 /// rows serves at least n updates.
 void Engine::restore(const Outcome& outcome) {
+  run_pending();
   latest_ = outcome;
   latest_.scalars.window_begin = latest_.scalars.applied;
   const ValueId schedule = lowered().schedule;
@@ -144,11 +191,13 @@ void Engine::upload(ValueId id) {
 }
 
 std::vector<double> Engine::drain_losses() {
+  run_pending();
   losses_.settle();
   return in_order(local_losses_);
 }
 
 std::vector<double> Engine::drain_balances() {
+  run_pending();
   if (balances_.empty()) return {};
   for (OutputLog& balance : balances_) balance.settle();
   std::vector<double> sums(local_balances_.front().size());
@@ -191,6 +240,7 @@ StateBuffer Engine::buffer_of(const HeldState& state) {
 }
 
 void Engine::state_written() {
+  settle();
   for (const HeldState& s : lowered().states) upload(s.value);
   follow_masters();
 }
@@ -236,6 +286,7 @@ void Engine::write_images(const std::function<void(int64_t first, std::span<uint
   constexpr int64_t kPartBytes = 8 << 20;
   const int64_t count = resident_images();
   if (count == 0) return;
+  settle();
   const Tensor set = bound_.tensor(lowered().ports.images);
   const int64_t bytes = set.shape.numel() / count, part = std::clamp<int64_t>(kPartBytes / bytes, 1, count);
   const Memory staging = backend_.allocate_host(static_cast<size_t>(part * bytes));
@@ -271,7 +322,9 @@ Evaluator::Evaluator(Backend& backend, Communicator& comm, LoweredProgram progra
         take(program.ports.predicted, predicted_);
         take(program.ports.label_rank, label_rank_);
       }) {
-  bound_.add({.before_micro = feed_.fetch(), .after_micro = backend.ring_copies(outputs_.append())});
+  std::vector<RingCopy> after = feed_.fetch_next();
+  std::ranges::copy(outputs_.append(), std::back_inserter(after));
+  bound_.add({.before_micro = feed_.fetch(), .after_micro = after});
 }
 
 void Evaluator::run() {

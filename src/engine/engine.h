@@ -42,17 +42,26 @@ class Engine {
 
   /// The buffers for the host to write the next micro-batch, or the one that comes `ahead` micro-batches after it. The
   /// first call after a micro_step() drops what was written ahead.
-  Inputs inputs(int64_t ahead = 0) { return feed_.next(ahead); }
+  Inputs inputs(int64_t ahead = 0) {
+    run_pending();
+    return feed_.next(ahead);
+  }
   /// The number of micro-batches that inputs() takes before the first of them runs: they travel together.
   int64_t inputs_at_once() const { return feed_.at_once(); }
-  /// Of those that were written before the latest micro_step(), what has not run yet.
-  int64_t inputs_left() const { return feed_.left(); }
+  /// Of those that were written before the latest micro_step() or finish_step(), what is not used up.
+  int64_t inputs_left() const { return feed_.left() - pending_; }
   /// One micro-batch: forward, backward, sum of gradients. The last of a step also sums over ranks.
   void micro_step();
   /// Applies or skips the step; call after `accumulation` micro-steps. It may return before gathered parameters have
   /// arrived: micro_step(), state() and params() wait for them; all other readers must call settle().
   void update();
-  void settle() { bound_.settle(); }
+  /// The last micro_step() and the update() of a step. A device may get them later, together with those of other steps:
+  /// in the calls that need what they read or write, at the latest.
+  void finish_step();
+  void settle() {
+    run_pending();
+    bound_.settle();
+  }
 
   /// The scalars, and the whole outcome, after the latest update.
   const StepScalars& scalars() { return latest().scalars; }
@@ -93,8 +102,10 @@ class Engine {
   const std::vector<Range>& owned() const { return lowered().shards.owned(comm_.rank()); }
 
   const LoweredProgram& lowered() const { return bound_.lowered(); }
-  BoundProgram& bound() { return bound_; }
-  const BoundProgram& bound() const { return bound_; }
+  BoundProgram& bound() {
+    run_pending();
+    return bound_;
+  }
   /// The weights in compute type, in device memory.
   std::byte* params() {
     settle();
@@ -115,6 +126,11 @@ class Engine {
   void upload(ValueId id);
   void follow_masters();
   void keep_losses();
+  void keep_results();
+  void reserve_results(int64_t updates);
+  int64_t steps_at_once() const;
+  void begin_update();
+  void run_pending();
   StateBuffer buffer_of(const HeldState& state);
   void write(ValueId id, const void* from, size_t bytes);
 
@@ -131,6 +147,7 @@ class Engine {
   size_t with_scale_ = 0;  // of recent_, those whose loss scale is known
   std::map<ValueId, Memory> mirrors_;
   int micro_steps_ = 0;       // done of this step
+  int64_t pending_ = 0;       // steps of one micro-batch that finish_step() left to run_pending()
   int64_t window_steps_ = 0;  // updates since the schedule was uploaded
   std::vector<double> local_losses_;
   std::vector<std::vector<double>> local_balances_;  // of each mixture of experts

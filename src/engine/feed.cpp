@@ -44,14 +44,19 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
   for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i) read_.push_back(backend.make_event());
   if (bytes_ > kMostRingBytes) return;
   on_device_ = backend.allocate(rows_ > 1 ? bytes : kTurnBytes);
-  RingCopy fetch{block_.data,        slots_.data(), bytes_, slots, reinterpret_cast<int32_t*>(on_device_.data()),
-                 RingCopy::To::value};
+  copy_ = {block_.data,        slots_.data(), bytes_, slots, reinterpret_cast<int32_t*>(on_device_.data()),
+           RingCopy::To::value};
   if (rows_ > 1) {
     copied_ = backend.make_event();
-    fetch.ring = on_device_.data() + kTurnBytes;
-    fetch.slots = rows_;
+    copy_->ring = on_device_.data() + kTurnBytes;
+    copy_->slots = rows_;
   }
-  fetch_ = backend.ring_copies({fetch});
+  fetch_ = backend.ring_copies({*copy_});
+}
+
+/// Behind the last row comes the first again, which nothing reads: rows that are sent are fetched anew.
+std::vector<RingCopy> InputFeed::fetch_next() const {
+  return rows_ > 1 && copy_ ? std::vector{*copy_} : std::vector<RingCopy>();
 }
 
 /// Where the host writes.
@@ -96,13 +101,14 @@ Inputs InputFeed::next(int64_t ahead) {
   return in;
 }
 
-/// The rows' copy also sets the number of the next row to the first one.
+/// The rows' copy also sets the number of the next row to the first one, which is fetched at once.
 void InputFeed::send() {
   if (read_.empty()) return;
   if (rows_ > 1) {
     if (!sent_ || left_ == 0) {
       backend_.copy(on_device_.data(), slots_.data(), kTurnBytes + written_ * bytes_);
       copied_->set();
+      fetch_();
       sent_ = true;
       left_ = written_;
     }
@@ -113,10 +119,10 @@ void InputFeed::send() {
   }
 }
 
-void InputFeed::sent() {
+void InputFeed::sent(int64_t micro_batches) {
   if (read_.empty()) return;
   if (fetch_) read_[turn_]->set();
-  if (rows_ > 1) --left_;
+  if (rows_ > 1) left_ -= static_cast<size_t>(micro_batches);
   turn_ = (turn_ + 1) % read_.size();
 }
 
@@ -131,6 +137,10 @@ std::vector<RingCopy> OutputLog::append() const {
   if (device_turn_.data() == nullptr) return {};
   return {
       {value_, slots_.data(), bytes_, kLogSlots, reinterpret_cast<int32_t*>(device_turn_.data()), RingCopy::To::ring}};
+}
+
+void OutputLog::reserve(int64_t values) {
+  if (kept_ + static_cast<size_t>(values) > kLogSlots) settle();
 }
 
 void OutputLog::keep() {

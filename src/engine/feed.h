@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/bind.h"
@@ -10,13 +11,13 @@
 namespace ct {
 
 inline constexpr size_t kInputSlots = 4;     // micro-batches in flight that bring their images
-inline constexpr size_t kRowsInFlight = 16;  // micro-batches in flight whose images lie on the device
+inline constexpr size_t kRowsInFlight = 16;  // launches in flight of micro-batches whose images lie on the device
 inline constexpr size_t kLogSlots = 256;     // values that are kept before the host must read them
 
 /// The input of a bound program: its own memory if that is host memory, otherwise slots of page-locked memory that are
 /// used in turn. The device fetches a small input itself: fetch() is a part of the program. Where the images lie on the
-/// device, what remains is a small row. The rows of many micro-batches travel in one copy, with the number of the row
-/// that fetch() takes next, which counts itself on.
+/// device, what remains is a small row. The rows of many micro-batches travel in one copy; the first one is fetched
+/// behind it, and each of the others behind the micro-batch before it, together with what leaves the device then.
 class InputFeed {
  public:
   /// Both must outlive it.
@@ -33,10 +34,12 @@ class InputFeed {
   /// it; valid until send(). The first call after a send() drops what is left. Waits while the device still reads them.
   Inputs next(int64_t ahead = 0);
   /// What the program must launch before each micro-batch; empty: nothing.
-  const std::function<void()>& fetch() const { return fetch_; }
-  /// Call it before and after the program's launch on a written micro-batch.
+  std::function<void()> fetch() const { return rows_ > 1 ? nullptr : fetch_; }
+  /// The copies that the program must make after each micro-batch, and after all that reads its inputs.
+  std::vector<RingCopy> fetch_next() const;
+  /// Call it before and after the program's launch on written micro-batches. Without rows that is one.
   void send();
-  void sent();
+  void sent(int64_t micro_batches = 1);
 
  private:
   std::byte* place(size_t ahead);
@@ -49,8 +52,9 @@ class InputFeed {
   Memory slots_;                              // empty: the host writes the block itself
   Memory on_device_;                          // the number of the next slot or row, and the rows
   std::unique_ptr<Event> copied_;             // the slot with rows
-  std::vector<std::unique_ptr<Event>> read_;  // of each slot, or each micro-batch in flight, in turn
-  std::function<void()> fetch_;
+  std::vector<std::unique_ptr<Event>> read_;  // of each slot, or each launch in flight, in turn
+  std::optional<RingCopy> copy_;              // from a slot or row to the block
+  std::function<void()> fetch_;               // that copy
   size_t turn_ = 0;
   bool sent_ = false;              // the slot with rows
   size_t written_ = 1, left_ = 0;  // rows
@@ -66,8 +70,10 @@ class OutputLog {
   static int64_t host_bytes(const Value& value) { return static_cast<int64_t>(kLogSlots) * stored_bytes(value); }
   /// The copy that the program must make after the value is complete; none: keep() does it.
   std::vector<RingCopy> append() const;
-  /// Keeps the value after all launches so far; call it after each launch of the program that appends it. Waits for the
-  /// device if no slot is left.
+  /// Slots are left for so many values; waits for the device if they are not.
+  void reserve(int64_t values);
+  /// Keeps the value after all launches so far; call it once for each run of the program that appends it, after its
+  /// launch. Waits for the device if no slot is left.
   void keep();
   void settle();
 

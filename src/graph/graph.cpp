@@ -121,7 +121,9 @@ Graph build_graph(const Builder& model, const InputSpec& in) {
     inputs.push_back({&ports.second_shares, {.name = "second shares", .shape = {in.batch}}});
   }
   if (in.weights_classes) inputs.push_back({&ports.class_weights, {.name = "class weights", .shape = {in.classes}}});
-  ports.inputs = add_block(g, "inputs", MemorySpace::input, std::move(inputs));
+  // The row of the next micro-batch is there while others use the arena: engine/feed.h.
+  const MemorySpace space = in.resident_images > 0 ? MemorySpace::resident : MemorySpace::input;
+  ports.inputs = add_block(g, "inputs", space, std::move(inputs));
   ValueId edited = ports.images, index = ports.index;
   for (int i = 0; i < in.edits; ++i) {
     const ValueId before = edited;

@@ -155,6 +155,7 @@ void TrainingSession::write_inputs(int64_t epoch, int64_t batch, int64_t micro_s
 
 void TrainingSession::step(int64_t epoch, int64_t batch, bool compare_replicas) {
   const Distribution& d = distribution();
+  const bool compares = compare_replicas && comm_.size() > 1;
   if (!images_uploaded_) upload_images();  // only now: make_data() may write them after prepare()
   for (int j = 0; j < d.accumulation; ++j) {
     comm_.heartbeat().advance(Phase::data);
@@ -163,10 +164,11 @@ void TrainingSession::step(int64_t epoch, int64_t batch, bool compare_replicas) 
       waited_ += seconds_of([&] { write_inputs(epoch, batch, j); });
     next_input_ = input + 1;
     comm_.heartbeat().advance(Phase::step);
-    engine_->micro_step();
+    if (compares || j + 1 < d.accumulation) engine_->micro_step();
   }
-  if (compare_replicas && comm_.size() > 1)  // before the update: a gather of stages 1 and 2 would replace what differs
-    require_same_replicas(comm_, replica_checksums(*engine_, graph()), graph().parameters());
+  if (!compares) return engine_->finish_step();
+  // Before the update: a gather of stages 1 and 2 would replace what differs.
+  require_same_replicas(comm_, replica_checksums(*engine_, graph()), graph().parameters());
   engine_->update();
 }
 

@@ -46,7 +46,7 @@ void write(const Inputs& in, int64_t number) {
       std::copy_n(set.begin() + image * kImageBytes, kImageBytes,
                   in.images.begin() + static_cast<int64_t>(i) * kImageBytes);
   }
-  *in.dropout_key = {.seed = 5, .step = number / 2, .micro_batch = number % 2};
+  *in.dropout_key = {.seed = 5, .step = number, .micro_batch = 0};
 }
 
 struct How {
@@ -55,6 +55,8 @@ struct How {
   int64_t dropped = 0;               // of these, the last ones that are written anew
   bool record = true;
   int64_t drained_every = 1;  // steps
+  int64_t accumulation = 2;
+  bool finishes = false;  // steps, by one call that may leave them to a later one
 };
 
 struct Result {
@@ -62,9 +64,8 @@ struct Result {
   std::vector<double> losses;
   int64_t at_once = 0;
   size_t copies = 0;  // of the steps
+  int64_t steps_at_once = 0;
 };
-
-constexpr int64_t kAccumulation = 2;
 
 Result train(const How& how, int64_t steps) {
   const auto backend = make_cuda_backend({});
@@ -79,7 +80,8 @@ Result train(const How& how, int64_t steps) {
                                         .resident_images = how.resident ? kSet : 0,
                                         .edits = 1});
   Engine engine(*backend, *comm,
-                lower_training(graph, {.optimizer = optim::Sgd{}, .clip = 1}, {.accumulation = kAccumulation}),
+                lower_training(graph, {.optimizer = optim::Sgd{}, .clip = 1},
+                               {.accumulation = static_cast<int>(how.accumulation)}),
                 [](int64_t) { return ScheduleRow{.lr = 0.1}; }, {.record = how.record});
   Random random(1, Purpose::init);
   const StateBuffer weights = engine.state().front();
@@ -98,19 +100,24 @@ Result train(const How& how, int64_t steps) {
   };
   size_t block = 0;
   int64_t left = 0;
-  for (int64_t number = 0; number < steps * kAccumulation; ++number) {
+  for (int64_t number = 0; number < steps * how.accumulation; ++number) {
     if (left == 0) {
       const int64_t size = std::min(how.ahead[block++ % how.ahead.size()], result.at_once);
       for (int64_t ahead = 0; ahead < size; ++ahead) write(engine.inputs(ahead), number + ahead);
       left = std::max<int64_t>(size - how.dropped, 1);
       EXPECT_EQ(engine.inputs_left(), 0);
     }
-    engine.micro_step();
     --left;
-    if (number % kAccumulation != kAccumulation - 1) continue;
-    engine.update();
-    if ((number / kAccumulation + 1) % how.drained_every == 0) drain();
+    const bool last = (number + 1) % how.accumulation == 0;
+    if (last && how.finishes) {
+      engine.finish_step();
+    } else {
+      engine.micro_step();
+      if (last) engine.update();
+    }
+    if (last && (number + 1) / how.accumulation % how.drained_every == 0) drain();
   }
+  result.steps_at_once = engine.bound().steps_at_once();
   result.copies = on_host::copies_between() - copied;
   drain();
   const StateBuffer trained = engine.state().front();
@@ -144,9 +151,9 @@ TEST_P(Feed, RowsEndInTheBitsOfImages) {
   constexpr int64_t kSteps = 70;
   const Result expected = train({.resident = false, .record = false}, kSteps);
   EXPECT_EQ(expected.at_once, 1);
-  EXPECT_EQ(expected.losses.size(), static_cast<size_t>(kSteps * kAccumulation));
+  EXPECT_EQ(expected.losses.size(), static_cast<size_t>(kSteps * 2));
   const int64_t most = train({}, 1).at_once;
-  EXPECT_EQ(most, 64 * kAccumulation);
+  EXPECT_EQ(most, 64 * 2);
   const std::vector<int64_t> sizes{most, 3, 1, 7, 40};
   const How hows[] = {{.ahead = {1}},
                       {.ahead = {5}, .dropped = 2, .record = false},
@@ -169,10 +176,33 @@ TEST_P(Feed, ABlockOfRowsIsOneCopy) {
 
 /// More losses than are kept: the host must wait for the device before a place is used again.
 TEST_P(Feed, ValuesThatAreReadLateAreAllThere) {
-  constexpr int64_t kSteps = static_cast<int64_t>(kLogSlots) / kAccumulation + 10;
+  constexpr int64_t kSteps = static_cast<int64_t>(kLogSlots) / 2 + 10;
   const Result at_once = train({.ahead = {1000}}, kSteps);
-  EXPECT_EQ(at_once.losses.size(), static_cast<size_t>(kSteps * kAccumulation));
+  EXPECT_EQ(at_once.losses.size(), static_cast<size_t>(kSteps * 2));
   expect_same(train({.ahead = {1000}, .drained_every = kSteps}, kSteps), at_once);
+}
+
+/// By one replay each, or by fewer where somebody reads what is there, or where rows are written anew.
+TEST_P(Feed, StepsThatRunTogetherEndInTheBitsOfSteps) {
+  constexpr int64_t kSteps = static_cast<int64_t>(kLogSlots) + 30;
+  const Result expected = train({.ahead = {1000}, .accumulation = 1}, kSteps);
+  EXPECT_EQ(expected.steps_at_once, 1);
+  const auto expect_together = [&](How how, int64_t steps_at_once) {
+    SCOPED_TRACE(testing::Message() << how.ahead.front() << " ahead, " << how.dropped << " dropped, drained every "
+                                    << how.drained_every << (how.record ? ", recorded" : ""));
+    how.accumulation = 1;
+    how.finishes = true;
+    const Result found = train(how, kSteps);
+    expect_same(found, expected);
+    EXPECT_EQ(found.steps_at_once, steps_at_once);
+  };
+  const std::vector<int64_t> sizes{64, 3, 1, 17, 40};
+  expect_together({.ahead = {1000}, .drained_every = kSteps}, 8);
+  expect_together({.ahead = {1000}, .drained_every = 5}, 8);
+  expect_together({.ahead = sizes, .dropped = 2, .drained_every = 100}, 8);
+  expect_together({.resident = false, .drained_every = 7}, 8);  // they may, but each brings its own images
+  expect_together({.ahead = sizes, .record = false, .drained_every = 20}, 1);
+  expect_same(train({.ahead = {1000}, .finishes = true}, 40), train({.ahead = {1000}}, 40));  // two micro-batches each
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,5 +1,6 @@
 #include "step_control.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -125,6 +126,25 @@ void expect_same_by_one_launch(int64_t count) {
                                .clip = 0.25,
                                .micro_batches = 4};
   NormAndControlArgs both{.squares = squares, .control = decide, .tickets = tickets.data()};
+  // What the step has decided leaves by a ring, and a byte of another ring comes, by the same launch.
+  Buffer<StepScalars> results(2);
+  Buffer<unsigned char> row(1), rows_to_come(3);
+  Buffer<int32_t> turns(2);
+  for (unsigned char i = 0; i < 3; ++i) rows_to_come.at(i) = static_cast<unsigned char>(10 + i);
+  turns.at(0) = turns.at(1) = 0;
+  both.control.copies = {.count = 2,
+                         .at = {{.value = scalars2.data(),
+                                 .ring = results.data(),
+                                 .to_ring = true,
+                                 .bytes = sizeof(StepScalars),
+                                 .slots = 2,
+                                 .turn = turns.data()},
+                                {.value = row.data(),
+                                 .ring = rows_to_come.data(),
+                                 .to_ring = false,
+                                 .bytes = 1,
+                                 .slots = 3,
+                                 .turn = turns.data() + 1}}};
   both.control.sums = both.squares.sums = sums2.data();
   both.control.scalars = scalars2.data();
   for (int step = 0; step < 2; ++step) {
@@ -134,6 +154,11 @@ void expect_same_by_one_launch(int64_t count) {
     EXPECT_EQ(sums2.bytes(), sums.bytes());
     EXPECT_EQ(scalars2.bytes(), scalars.bytes());
     EXPECT_EQ(tickets.at(0), 0u);
+    const std::vector<unsigned char> kept = results.bytes(), now = scalars2.bytes();
+    EXPECT_TRUE(std::equal(now.begin(), now.end(), kept.begin() + step * static_cast<std::ptrdiff_t>(now.size())));
+    EXPECT_EQ(row[0], 10 + step);
+    EXPECT_EQ(turns[0], (step + 1) % 2);
+    EXPECT_EQ(turns[1], step + 1);
     for (size_t i = 0; i < grads.size(); ++i) grads.at(i) *= 2;
   }
 }

@@ -134,9 +134,9 @@ def a_gpu_that_is_lost_midway():
     need_stand_in()
     sets = long(8, train__save_interval=2, communication__share_device=False)
     cases = [("unrecorded", Ranks(1), {"cuda.record": False}, "cudaLaunchKernelEx:220:400"),
-             ("one", Ranks(1), {}, "cudaGraphLaunch:214:10"),
+             ("one", Ranks(1), {}, "cudaGraphLaunch:214:5"),
              ("threads", Ranks(2), {"communication.backend": "threads"}, "cudaGraphLaunch:214:20"),
-             ("nccl", Ranks(2), {"communication.backend": "nccl"}, "cudaGraphLaunch:214:20")]
+             ("nccl", Ranks(2), {"communication.backend": "nccl"}, "cudaGraphLaunch:214:10")]
     for name, ranks, more, failure in cases if FULL else cases[1::2]:
         output = path("lost-" + name)
         words = ranks.words(*train_words(output, {**sets, **more}, *CUDA))

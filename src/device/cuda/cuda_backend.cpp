@@ -9,6 +9,7 @@
 #include "device/cuda/layers.h"
 #include "device/cuda/padded_convolution.h"
 #include "device/cuda/recording.h"
+#include "device/cuda/ring_copy.h"
 #include "kernels/copy.h"
 #include "kernels/tickets.h"
 
@@ -139,13 +140,7 @@ void CudaBackend::copy(void* to, const void* from, size_t bytes) {
 std::function<void()> CudaBackend::ring_copies(const std::vector<RingCopy>& copies) {
   if (copies.empty()) return {};
   std::vector<kernels::RingCopyArgs> all;
-  for (const RingCopy& copy : copies)
-    all.push_back({.value = copy.value,
-                   .ring = copy.ring,
-                   .to_ring = copy.to == RingCopy::To::ring,
-                   .bytes = static_cast<int64_t>(copy.bytes),
-                   .slots = static_cast<int32_t>(copy.slots),
-                   .turn = copy.turn});
+  for (const RingCopy& copy : copies) all.push_back(ring_args(copy));
   const auto launch = [all, stream = stream()] {
     for (size_t first = 0; first < all.size(); first += kernels::kMostRings)
       CT_CUDA(kernels::ring_copies(std::span(all).subspan(first, std::min(all.size() - first, kernels::kMostRings)),

@@ -1,6 +1,10 @@
 #include "kernels/grad_norm.h"
 
-#include "device/cuda/one_launch.h"
+#include <algorithm>
+
+#include "device/cuda/cuda_kernel.h"
+#include "device/cuda/layers.h"
+#include "device/cuda/ring_copy.h"
 #include "kernels/step_control.h"
 #include "plan/flat.h"
 
@@ -33,6 +37,45 @@ k::StepControlArgs args_of(const StepControl& op, const Context& in) {
           .predivided = op.predivided};
 }
 
+k::RingCopies& copies_of(k::StepControlArgs& args) { return args.copies; }
+k::RingCopies& copies_of(k::NormAndControlArgs& args) { return args.control.copies; }
+
+/// More bytes are better copied by a kernel with more threads for each ring.
+constexpr size_t kMostTakenBytes = 1024;
+
+/// The step's decisions, and copies of what is complete with them. `bind` makes the arguments; it owns what they refer
+/// to.
+template <class Args, class Bind>
+class ControlKernel final : public Kernel {
+ public:
+  ControlKernel(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Bind bind)
+      : name_(in.label()), stream_(in.stream()), launch_(launch), bind_(std::move(bind)) {}
+  void bind(const Resolve& resolve, std::byte*) override { args_ = bind_(Operands(resolve)); }
+  void launch() override {
+    const Range range(name_);
+    CT_CUDA(launch_(args_, stream_));
+  }
+  bool take(const std::vector<RingCopy>& copies) override {
+    const auto is_large = [](const RingCopy& copy) { return copy.bytes > kMostTakenBytes; };
+    if (copies.size() > k::kMostRings || std::ranges::any_of(copies, is_large)) return false;
+    k::RingCopies& taken = copies_of(args_);
+    for (const RingCopy& copy : copies) taken.at[taken.count++] = ring_args(copy);
+    return true;
+  }
+
+ private:
+  std::string name_;
+  cudaStream_t stream_;
+  cudaError_t (*launch_)(const Args&, cudaStream_t);
+  Bind bind_;
+  Args args_ = {};
+};
+
+template <class Args, class Bind>
+std::unique_ptr<Kernel> control_kernel(const Context& in, cudaError_t (*launch)(const Args&, cudaStream_t), Bind bind) {
+  return std::make_unique<ControlKernel<Args, Bind>>(in, launch, std::move(bind));
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in) {
@@ -45,16 +88,17 @@ std::unique_ptr<Kernel> prepare(const SquareSums& op, const Context& in) {
 }
 
 std::unique_ptr<Kernel> prepare(const StepControl& op, const Context& in) {
-  return one_launch(in, k::step_control, op, args_of(op, in));
+  return control_kernel<k::StepControlArgs>(
+      in, k::step_control, [op, args = args_of(op, in)](const Operands& at) { return at.put(op, args); });
 }
 
 std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in) {
-  return make_plain_kernel(in.label(), [=, table = table_of(squares, in), args = args_of(control, in),
-                                        tickets = in.backend.tickets(), stream = in.stream()](const Operands& at) {
-    const k::NormAndControlArgs both{
+  auto bind = [=, table = table_of(squares, in), args = args_of(control, in),
+               tickets = in.backend.tickets()](const Operands& at) {
+    return k::NormAndControlArgs{
         .squares = args_of(squares, *table, at), .control = at.put(control, args), .tickets = tickets};
-    return [both, table, stream] { CT_CUDA(k::norm_and_control(both, stream)); };
-  });
+  };
+  return control_kernel<k::NormAndControlArgs>(in, k::norm_and_control, std::move(bind));
 }
 
 }  // namespace ct::cuda
