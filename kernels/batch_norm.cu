@@ -327,11 +327,12 @@ __global__ void __launch_bounds__(kThreads)
   if (channel < channels) scale[channel] = scale_of(w[channel], var[channel], eps);
 }
 
-template <class T, int N, bool Aligned, bool Residual>
+/// Keeps: also the mask.
+template <class T, int N, bool Aligned, bool Residual, bool Keeps>
 __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     result(Partition p, bool relu, const T* __restrict__ x, const T* __restrict__ residual,
            const float* __restrict__ mean, const float* __restrict__ scale, const float* __restrict__ b,
-           T* __restrict__ y) {
+           T* __restrict__ y, uint8_t* __restrict__ mask) {
   const Work w = work_backwards(p);
   if (!w.any) return;
   struct Row {
@@ -354,22 +355,38 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
       if (relu && v.at[i] <= 0) v.at[i] = 0;  // NaN stays NaN
     }
     store<N, Aligned>(v, y + at);
+    if constexpr (Keeps) {
+      unsigned bits = 0;
+      for (int i = 0; i < N; ++i) bits |= to_float(from_float<T>(v.at[i])) <= 0 ? 0u : 1u << i;
+      mask[at / N] = static_cast<uint8_t>(bits);
+    }
   });
 }
 
-/// Where dy passes: everywhere, as there was no ReLU; where y says so; where y, computed again from x, says so.
-enum class Mask : uint8_t { none, from_y, again };
+/// Where dy passes: everywhere, as there was no ReLU; where y says so; where bits, kept of y, say so; where y, computed
+/// again from x, says so.
+enum class Mask : uint8_t { none, from_y, bits, again };
 
-/// Of a row and a thread's channels, what g is made of; y only with Mask::from_y. Sum: dy is dy + more_dy, rounded to
-/// T.
+/// What masks of rows are read from: y or bits.
+template <class T>
+struct MaskSource {
+  const T* y;
+  const uint8_t* bits;
+};
+
+/// Of a row and a thread's channels, what g is made of; y only with Mask::from_y, bits only with Mask::bits. Sum: dy is
+/// dy + more_dy, rounded to T.
 template <class T, int N, bool Aligned, Mask M, bool Sum = false>
 struct GradientRow {
   Pack<T, N> x, y, dy, more_dy;
+  unsigned bits;
 
-  static __device__ __forceinline__ GradientRow at(const T* x, const T* y, const T* dy, const T* more_dy, int64_t at) {
+  static __device__ __forceinline__ GradientRow at(const T* x, const MaskSource<T>& mask, const T* dy, const T* more_dy,
+                                                   int64_t at) {
     GradientRow row;
     row.x = load<N, Aligned>(x + at);
-    if constexpr (M == Mask::from_y) row.y = load<N, Aligned>(y + at);
+    if constexpr (M == Mask::from_y) row.y = load<N, Aligned>(mask.y + at);
+    if constexpr (M == Mask::bits) row.bits = mask.bits[at / N];
     row.dy = load<N, Aligned>(dy + at);
     if constexpr (Sum) row.more_dy = load<N, Aligned>(more_dy + at);
     return row;
@@ -382,6 +399,8 @@ struct GradientRow {
       if constexpr (Sum) g.at[i] = to_float(from_float<T>(g.at[i] + to_float(more_dy.at[i])));
       if constexpr (M == Mask::from_y)
         if (to_float(y.at[i]) <= 0) g.at[i] = 0;
+      if constexpr (M == Mask::bits)
+        if ((bits >> i & 1) == 0) g.at[i] = 0;
       if constexpr (M == Mask::again)
         if (to_float(from_float<T>(normalised(to_float(x.at[i]), means.at[i], scales.at[i], shifts.at[i]))) <= 0)
           g.at[i] = 0;
@@ -422,8 +441,9 @@ template <class T, int N, bool Aligned, Mask M, bool Sum, bool Merges>
 __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResident<Aligned>)
     gradient_sums_of_parts(Partition p, GradientMerge merge, unsigned* tickets) {
   const BatchNormGradArgs& a = merge.args;
-  const T *x = static_cast<const T*>(a.x), *y = static_cast<const T*>(a.y), *dy = static_cast<const T*>(a.dy),
+  const T *x = static_cast<const T*>(a.x), *dy = static_cast<const T*>(a.dy),
           *more_dy = static_cast<const T*>(a.more_dy);
+  const MaskSource<T> mask{static_cast<const T*>(a.y), a.mask};
   T* dresidual = static_cast<T*>(a.dresidual);
   const Work w = work(p);
   float sums[2 * N] = {};
@@ -437,14 +457,15 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
   }
   if (w.any) {
     using Row = GradientRow<T, N, Aligned, M, Sum>;
-    const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, more_dy, at); };
+    const auto of_row = [&](int64_t at) { return Row::at(x, mask, dy, more_dy, at); };
     const auto means = factors<N, Aligned>(a.mean + w.channel);
     Floats<N> scales = {}, shifts = {};
     if constexpr (M == Mask::again) {
       scales = factors<N, Aligned>(shared_scales + threadIdx.x * N);
       shifts = factors<N, Aligned>(a.b + w.channel);
     }
-    for_rows<M == Mask::from_y ? 2 : 3>(p, w, of_row, [&](int64_t at, const Row& row) {
+    constexpr int kPacks = 2 + (M == Mask::from_y) + Sum;  // of a row: more rows have no place in registers
+    for_rows<kPacks == 2 ? 3 : 2>(p, w, of_row, [&](int64_t at, const Row& row) {
       const Floats<N> g = row.gradient(means, scales, shifts), v = floats(row.x);
       if (M != Mask::again && dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
       for (int i = 0; i < N; ++i) {
@@ -466,12 +487,12 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
 
 template <class T, int N, bool Aligned, Mask M>
 __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
-    gradient_of_x(Partition p, const T* __restrict__ x, const T* __restrict__ y, const T* __restrict__ dy,
+    gradient_of_x(Partition p, const T* __restrict__ x, MaskSource<T> mask, const T* __restrict__ dy,
                   const float* __restrict__ mean, const float* __restrict__ b, Scratch scratch, T* __restrict__ dx) {
   const Work w = work_backwards(p);
   if (!w.any) return;
   using Row = GradientRow<T, N, Aligned, M>;
-  const auto of_row = [&](int64_t at) { return Row::at(x, y, dy, nullptr, at); };
+  const auto of_row = [&](int64_t at) { return Row::at(x, mask, dy, nullptr, at); };
   const auto of_channels = [&](const float* from) { return factors<N, Aligned>(from + w.channel); };
   const auto means = of_channels(mean), scales = of_channels(scratch.scale), slopes = of_channels(scratch.slope),
              offsets = of_channels(scratch.offset);
@@ -548,11 +569,14 @@ cudaError_t launch_parts(Kernel kernel, Kernel merging, const Partition& p, size
 }
 
 bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
+bool may_have_mask(const BatchNormShape& s) { return s.type != Type::f32 && s.channels % 8 == 0; }
 
-/// call(std::integral_constant of a mask); y null: no ReLU, b null: not without y
-template <class Call>
-cudaError_t with_mask(const void* y, const float* b, Call call) {
+/// call(std::integral_constant of a mask); y null: no ReLU, b null: not without y. N elements are an access.
+template <int N, class Call>
+cudaError_t with_mask(const void* y, const uint8_t* bits, const float* b, Call call) {
   if (y == nullptr) return call(std::integral_constant<Mask, Mask::none>());
+  if constexpr (N == 8)
+    if (bits != nullptr) return call(std::integral_constant<Mask, Mask::bits>());
   if (b == nullptr) return call(std::integral_constant<Mask, Mask::from_y>());
   return call(std::integral_constant<Mask, Mask::again>());
 }
@@ -568,9 +592,11 @@ cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const 
   return with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        const auto kernel = a.residual != nullptr ? result<T, N, Aligned, true> : result<T, N, Aligned, false>;
+        auto kernel = a.residual != nullptr ? result<T, N, Aligned, true, false> : result<T, N, Aligned, false, false>;
+        if constexpr (N == 8)
+          if (a.mask != nullptr) kernel = result<T, N, Aligned, true, true>;
         return launch(kernel, p.grid(), stream, p, a.relu, static_cast<const T*>(a.x),
-                      static_cast<const T*>(a.residual), a.mean, scale, a.b, static_cast<T*>(a.y));
+                      static_cast<const T*>(a.residual), a.mean, scale, a.b, static_cast<T*>(a.y), a.mask);
       },
       a.x, a.residual, a.y, a.mean, scale, a.b);
 }
@@ -579,6 +605,7 @@ cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const 
 
 cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
+  if (a.mask != nullptr && !(a.relu && a.residual != nullptr && may_have_mask(a.shape))) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
   const cudaError_t error = with_access(
@@ -620,20 +647,22 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   if (!valid(a.shape)) return cudaErrorInvalidValue;
   if (a.more_dy != nullptr && (a.y == nullptr || a.dresidual == nullptr || a.dw == nullptr))
     return cudaErrorInvalidValue;
+  if (a.mask != nullptr && (a.y == nullptr || !may_have_mask(a.shape))) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
   const cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        return with_mask(a.y, a.dresidual == nullptr ? a.b : nullptr, [&]<Mask M>(std::integral_constant<Mask, M>) {
+        const float* const b = a.dresidual == nullptr ? a.b : nullptr;
+        return with_mask<N>(a.y, a.mask, b, [&]<Mask M>(std::integral_constant<Mask, M>) {
           const size_t scales = M == Mask::again ? N * p.columns * sizeof(float) : 0;
           const auto start = [&]<bool Sum>(std::bool_constant<Sum>) {
             return launch_parts(gradient_sums_of_parts<T, N, Aligned, M, Sum, false>,
                                 gradient_sums_of_parts<T, N, Aligned, M, Sum, true>, p, sums_bytes(p, N) + scales,
                                 stream, GradientMerge{a, s}, a.tickets);
           };
-          if constexpr (M == Mask::from_y)
+          if constexpr (M == Mask::from_y || M == Mask::bits)
             if (a.more_dy != nullptr) return start(std::true_type());
           return start(std::false_type());
         });
@@ -646,9 +675,10 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   return with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
-        return with_mask(y, a.b, [&]<Mask M>(std::integral_constant<Mask, M>) {
-          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x),
-                        static_cast<const T*>(y), static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
+        return with_mask<N>(y, a.mask, a.b, [&]<Mask M>(std::integral_constant<Mask, M>) {
+          const MaskSource<T> mask{static_cast<const T*>(y), a.mask};
+          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x), mask,
+                        static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
         });
       },
       a.x, y, dy, a.dx, a.mean, a.b, a.workspace);

@@ -1,6 +1,7 @@
 // Batch normalisation over rows (Ioffe & Szegedy, 2015) with a residual and ReLU in one pass, and its gradient.
 //
 //   forward    y = relu((x - mean) / sqrt(var + eps) * w + b + residual), var biased
+//   mask       bit i % 8 of byte i / 8: !(y <= 0) of element i
 //   gradient   g = 0 where y <= 0, else dy (a NaN in y lets dy through); dresidual = g;
 //              db = sum g, dw = sum g (x - mean) / sigma, sigma = sqrt(var + eps);
 //              dx = w / sigma (g - db / rows - (x - mean) / sigma dw / rows)
@@ -17,7 +18,7 @@
 // Few parts, those of small batches, are merged by the last block of the kernel that makes them, if there are tickets
 // (tickets.h); otherwise a kernel of its own merges them, with the same bits.
 //
-// All functions run in the stream. cudaErrorInvalidValue: no rows or no channels.
+// All functions run in the stream. cudaErrorInvalidValue: no rows or no channels, a mask where none may be.
 #pragma once
 
 #include "element.h"
@@ -36,6 +37,8 @@ struct BatchNormArgs {
   const void *x, *residual;  // nullptr: none
   const float *w, *b;
   void* y;
+  uint8_t* mask =
+      nullptr;        // [rows * channels / 8]; only of 16 bits with relu and residual, channels % 8 == 0; null: none
   float *mean, *var;  // written by batch_norm, read by batch_norm_result
   void* workspace;
   unsigned* tickets = nullptr;  // only of batch_norm; null: none
@@ -52,6 +55,7 @@ struct BatchNormGradArgs {
   BatchNormShape shape;
   double eps;
   const void *x, *y, *dy;                   // y null: no ReLU
+  const uint8_t* mask = nullptr;            // as written by batch_norm, read in the place of y; null: none
   const float *w, *b, *mean, *var;          // b given: there was no residual, and y may be recomputed instead of read
   const void* more_dy;                      // added to dy, and the sum rounded to the type; null: none
   void *dx, *dresidual;                     // dresidual null: not written
@@ -62,11 +66,11 @@ struct BatchNormGradArgs {
 /// The first pass reads x, dy and y, and writes dresidual. The second reads x, and dresidual if it is given, otherwise
 /// dy and y; it writes dx. If b is given and dresidual is not, both recompute y from x instead, rounded to the type as
 /// it was. With m = rows * channels, both passes together move 5 * m elements without ReLU or with b, otherwise
-/// 7 * m (with dresidual 7 * m, without ReLU 6 * m), and the workspace twice. more_dy, which only a call with y,
-/// dresidual and dw may have, is m more: a sum of its own would move 3 * m. The second pass begins with the rows
-/// that the first read last. Launches two kernels, or three if one merges parts.
-/// dw null: mean and var are constants, so dx = w / sigma g; x, b, db, batch_mean and batch_var are null too. Moves 2 *
-/// m elements (3 * m with ReLU), and m more with dresidual. Launches two kernels.
+/// 7 * m (with dresidual 7 * m, without ReLU 6 * m; with dresidual and mask 6 * m and m bits), and the workspace twice.
+/// more_dy, which only a call with y, dresidual and dw may have, is m more: a sum of its own would move 3 * m. The
+/// second pass begins with the rows that the first read last. Launches two kernels, or three if one merges parts. dw
+/// null: mean and var are constants, so dx = w / sigma g; x, b, db, batch_mean and batch_var are null too. Moves 2 * m
+/// elements (3 * m with ReLU), and m more with dresidual. Launches two kernels.
 cudaError_t batch_norm_grad(const BatchNormGradArgs& args, cudaStream_t stream);
 
 /// Bytes of the workspace for any of these functions, aligned to 8 bytes; written and read once. In bf16 it is 0.8 % of

@@ -84,6 +84,17 @@ class Event {
   virtual void wait() = 0;
 };
 
+/// Brings blocks of one size from memory of allocate_host() to one place in memory of allocate(), beside the device's
+/// other work: by way of two blocks of its own.
+class Uploads {
+ public:
+  virtual ~Uploads() = default;
+  /// Work that follows finds the block at the place; work before it may still read what was there.
+  virtual void bring(const std::byte* from) = 0;
+  /// A point in the order of the calls of bring(): the host waits for it before it overwrites their blocks.
+  virtual std::unique_ptr<Event> make_event() = 0;
+};
+
 /// A point in time in the order of a backend's work.
 class Instant {
  public:
@@ -129,6 +140,8 @@ class Backend {
   /// A function that makes these copies, of different rings, together, and can be recorded; empty if there are none.
   /// Several functions may serve one ring in turn.
   virtual std::function<void()> ring_copies(const std::vector<RingCopy>&) { return {}; }
+  /// Null: copy() does as well.
+  virtual std::unique_ptr<Uploads> make_uploads(std::byte* /*to*/, size_t /*bytes*/) { return nullptr; }
   /// Fills memory of allocate() with zeros.
   virtual void clear(void* at, size_t bytes) = 0;
   /// Waits until all work is done. Throws errors that occurred since the last call.

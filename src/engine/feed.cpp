@@ -20,6 +20,12 @@ size_t rows_of(const LoweredProgram& program) {
   return std::min(kRowSteps * static_cast<size_t>(program.distribution.accumulation), kMostRowBytes / bytes);
 }
 
+/// Do micro-batches travel beside the device's other work? In evaluation the host waits for each.
+bool travels_beside(const LoweredProgram& program) {
+  const auto bytes = static_cast<size_t>(stored_bytes(program[program.ports.inputs]));
+  return bytes > kMostRingBytes && !program.update.empty();
+}
+
 size_t slot_bytes(size_t rows, size_t bytes) { return rows > 1 ? kTurnBytes + rows * bytes : bytes; }
 size_t slots_of(size_t rows) { return rows > 1 ? 1 : kInputSlots; }
 
@@ -32,6 +38,7 @@ int64_t InputFeed::host_bytes(const LoweredProgram& program) {
 }
 
 int64_t InputFeed::device_bytes(const LoweredProgram& program) {
+  if (travels_beside(program)) return 2 * stored_bytes(program[program.ports.inputs]);
   return rows_of(program) > 1 ? host_bytes(program) : 0;
 }
 
@@ -41,7 +48,9 @@ InputFeed::InputFeed(Backend& backend, const BoundProgram& bound)
   rows_ = rows_of(bound.lowered());
   const size_t slots = slots_of(rows_), bytes = slot_bytes(rows_, bytes_);
   slots_ = backend.allocate_host(slots * bytes);
-  for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i) read_.push_back(backend.make_event());
+  if (travels_beside(bound.lowered())) uploads_ = backend.make_uploads(block_.data, bytes_);
+  for (size_t i = 0; i < (rows_ > 1 ? kRowsInFlight : slots); ++i)
+    read_.push_back(uploads_ ? uploads_->make_event() : backend.make_event());
   if (bytes_ > kMostRingBytes) return;
   on_device_ = backend.allocate(rows_ > 1 ? bytes : kTurnBytes);
   copy_ = {block_.data,        slots_.data(), bytes_, slots, reinterpret_cast<int32_t*>(on_device_.data()),
@@ -114,7 +123,11 @@ void InputFeed::send() {
     }
     read_[turn_]->wait();
   } else if (!fetch_) {
-    backend_.copy(block_.data, slots_.data() + turn_ * bytes_, bytes_);
+    const std::byte* const slot = slots_.data() + turn_ * bytes_;
+    if (uploads_)
+      uploads_->bring(slot);
+    else
+      backend_.copy(block_.data, slot, bytes_);
     read_[turn_]->set();
   }
 }

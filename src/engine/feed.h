@@ -15,7 +15,8 @@ inline constexpr size_t kRowsInFlight = 16;  // launches in flight of micro-batc
 inline constexpr size_t kLogSlots = 256;     // values that are kept before the host must read them
 
 /// The input of a bound program: its own memory if that is host memory, otherwise slots of page-locked memory that are
-/// used in turn. The device fetches a small input itself: fetch() is a part of the program. Where the images lie on the
+/// used in turn. Large inputs of training travel beside the device's other work. The device fetches a small input
+/// itself: fetch() is a part of the program. Where the images lie on the
 /// device, what remains is a small row. The rows of many micro-batches travel in one copy; the first one is fetched
 /// behind it, and each of the others behind the micro-batch before it, together with what leaves the device then.
 class InputFeed {
@@ -53,6 +54,7 @@ class InputFeed {
   Memory on_device_;                          // the number of the next slot or row, and the rows
   std::unique_ptr<Event> copied_;             // the slot with rows
   std::vector<std::unique_ptr<Event>> read_;  // of each slot, or each launch in flight, in turn
+  std::unique_ptr<Uploads> uploads_;          // of large inputs of training
   std::optional<RingCopy> copy_;              // from a slot or row to the block
   std::function<void()> fetch_;               // that copy
   size_t turn_ = 0;

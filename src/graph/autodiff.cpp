@@ -71,6 +71,7 @@ class Backward {
     const auto of_parameter = [&](ValueId parameter) { return frozen ? kNone : parameter_grad(parameter); };
     g_.add_op(BatchNormGrad{.x = frozen ? kNone : op.x,
                             .y = op.relu ? op.y : kNone,
+                            .mask = op.mask,
                             .dy = dy,
                             .w = op.w,
                             .b = op.relu && op.residual == kNone && !frozen ? op.b : kNone,

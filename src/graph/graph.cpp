@@ -97,7 +97,7 @@ static bool is_linear(const Graph& g, ValueId x) {
 }
 
 Graph build_graph(const Builder& model, const InputSpec& in) {
-  Graph g(in.compute, in.mode, in.frozen);
+  Graph g(in.compute, in.mode, in.frozen, in.relu_bits);
   const Shape images{in.batch, in.channels, in.height, in.width};
   Ports& ports = g.ports;
   std::vector<std::pair<ValueId*, Value>> inputs;

@@ -142,8 +142,8 @@ struct Ports {
 
 class Graph {
  public:
-  explicit Graph(DType compute = DType::f32, Mode mode = Mode::train, IsFrozen frozen = {})
-      : compute_(compute), mode_(mode), frozen_(std::move(frozen)) {}
+  explicit Graph(DType compute = DType::f32, Mode mode = Mode::train, IsFrozen frozen = {}, bool relu_bits = false)
+      : compute_(compute), mode_(mode), frozen_(std::move(frozen)), relu_bits_(relu_bits) {}
 
   ValueId add_value(Value value);
   void add_op(ComputeOp op) {
@@ -253,6 +253,7 @@ class Graph {
   DType compute_;
   Mode mode_;
   IsFrozen frozen_;
+  bool relu_bits_;
   std::vector<Value> values_;
   std::vector<ComputeOp> ops_;
   std::vector<int> units_of_ops_;
@@ -276,6 +277,7 @@ struct InputSpec {
   Mode mode = Mode::train;
   DType compute = DType::f32;  // or bf16, f16
   IsFrozen frozen = {};
+  bool relu_bits = false;  // where a ReLU behind a sum of 16 bits passed is kept as a bit, beside the result
 };
 
 /// Input ops, the model, the loss and, for training, the backward pass.

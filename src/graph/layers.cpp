@@ -67,6 +67,9 @@ ValueId Graph::batchnorm(ValueId x, const std::string& name, Activation activate
   op.y = activation(name + ".out", shape(x));
   op.mean = of_batch ? activation(name + ".mean", {channels}, DType::f32) : kNone;
   op.var = of_batch ? activation(name + ".var", {channels}, DType::f32) : kNone;
+  // Without a sum the gradient computes the result again, which costs no memory traffic at all.
+  if (relu_bits_ && of_batch && op.relu && residual != kNone && size_of(compute_) == 2 && channels % 8 == 0)
+    op.mask = activation(name + ".mask", {shape(x).numel() / 8}, DType::u8);
   add_op(op);
   return op.y;
 }

@@ -140,23 +140,26 @@ struct AveragePoolGrad {
 /// Batch normalisation over all but the last dimension (Ioffe & Szegedy, 2015), a residual and ReLU in one:
 /// y = relu((x - mean) / sqrt(var + eps) * w + b + residual); residual kNone: none. Training computes mean and (biased)
 /// var of the micro-batch, f32 [C]; evaluation and a frozen layer (mean and var kNone) take the running statistics.
+/// mask, u8: bit i % 8 of byte i / 8 says whether element i passed the ReLU; kNone: not written (a CPU never does).
 struct BatchNorm {
   CT_OP("batch_norm", layer, memory);
   ValueId x, residual, w, b, running_mean, running_var, y, mean, var;
+  ValueId mask = kNone;
   double eps;
   bool relu;
   Ids reads() const;
-  Ids writes() const { return present({y, mean, var}); }
-  CT_NAMED(x, residual, w, b, y);
+  Ids writes() const { return present({y, mean, var, mask}); }
+  CT_NAMED(x, residual, w, b, y, mask);
 };
 /// Gradients of BatchNorm: dx, dw, db, and dresidual = g (kNone: not written), where g = dy if y > 0, else 0 (y kNone,
 /// no ReLU: g = dy). In the place of gradients of the running statistics, batch_mean = mean and batch_var = the
-/// unbiased variance. If b is not kNone, there was a ReLU and no residual, so y > 0 can be recomputed from x.
+/// unbiased variance. If b is not kNone, there was a ReLU and no residual, so y > 0 can be recomputed from x. mask
+/// says where y > 0, and a GPU reads it in the place of y; kNone: there is none.
 /// Of a frozen layer, x, b, dw, db, batch_mean and batch_var are kNone, and mean and var its running statistics, which
 /// are constants: dx = g w / sqrt(var + eps).
 struct BatchNormGrad {
   CT_OP("batch_norm_grad", gradient, memory);
-  CT_OPERANDS((x, y, dy, w, b, mean, var), (dx, dresidual, dw, db, batch_mean, batch_var));
+  CT_OPERANDS((x, y, mask, dy, w, b, mean, var), (dx, dresidual, dw, db, batch_mean, batch_var));
   double eps;
 };
 

@@ -147,6 +147,7 @@ InputSpec input_spec(const Config& config, int64_t batch, const DataSpec& data, 
     spec.mixes_labels = mixes_labels(config.data.augment);
     spec.weights_classes = !config.train.class_weights.empty();
     if (data.resident) spec.resident_images = data.train_images;
+    spec.relu_bits = wants_cuda(config);
   }
   return spec;
 }

@@ -17,23 +17,26 @@
 namespace ct::feed_test {
 namespace {
 
-constexpr int64_t kImages = 3, kSide = 8, kImageBytes = 3 * kSide * kSide, kSet = 23, kClasses = 5;
+constexpr int64_t kImages = 3, kSet = 23, kClasses = 5;
+constexpr int64_t kSide = 8, kLargeSide = 96;  // a micro-batch of large images does not travel by a kernel
+
+int64_t bytes_of(int64_t side) { return 3 * side * side; }
 
 ValueId net(Graph& g, ValueId images, int classes) {
   return g.linear(g.dropout(g.linear(g.flatten(images), "hidden", 12, {.activation = Activation::relu}), 0.3), "out",
                   classes);
 }
 
-std::vector<uint8_t> training_set() {
+std::vector<uint8_t> training_set(int64_t side) {
   Random random(3, Purpose::augment);
-  std::vector<uint8_t> pixels(kSet * kImageBytes);
+  std::vector<uint8_t> pixels(static_cast<size_t>(kSet * bytes_of(side)));
   for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random.below(256));
   return pixels;
 }
 
 /// Micro-batch `number` of the run; of its images the pixels or the numbers.
-void write(const Inputs& in, int64_t number) {
-  static const std::vector<uint8_t> set = training_set();
+void write(const Inputs& in, int64_t number, const std::vector<uint8_t>& set) {
+  const auto bytes = static_cast<int64_t>(set.size()) / kSet;
   Random random(4, Purpose::augment, static_cast<uint64_t>(number));
   for (size_t i = 0; i < kImages; ++i) {
     const auto image = static_cast<int32_t>(random.below(kSet));
@@ -43,8 +46,7 @@ void write(const Inputs& in, int64_t number) {
     if (!in.index.empty())
       in.index[i] = image;
     else
-      std::copy_n(set.begin() + image * kImageBytes, kImageBytes,
-                  in.images.begin() + static_cast<int64_t>(i) * kImageBytes);
+      std::copy_n(set.begin() + image * bytes, bytes, in.images.begin() + static_cast<int64_t>(i) * bytes);
   }
   *in.dropout_key = {.seed = 5, .step = number, .micro_batch = 0};
 }
@@ -57,6 +59,7 @@ struct How {
   int64_t drained_every = 1;  // steps
   int64_t accumulation = 2;
   bool finishes = false;  // steps, by one call that may leave them to a later one
+  int64_t side = kSide;
 };
 
 struct Result {
@@ -72,8 +75,8 @@ Result train(const How& how, int64_t steps) {
   backend->enter_thread();
   const auto comm = make_solo();
   const Graph graph = build_graph(net, {.batch = kImages,
-                                        .height = kSide,
-                                        .width = kSide,
+                                        .height = how.side,
+                                        .width = how.side,
                                         .classes = kClasses,
                                         .scale = {0.01f, 0.01f, 0.01f},
                                         .shift = {-1, -1, -1},
@@ -88,9 +91,9 @@ Result train(const How& how, int64_t steps) {
   for (const Range& range : weights.ranges())
     for (float& w : weights(range)) w = static_cast<float>(random.uniform() - 0.5);
   engine.state_written();
-  const std::vector<uint8_t> set = training_set();
+  const std::vector<uint8_t> set = training_set(how.side);
   engine.write_images([&](int64_t first, std::span<uint8_t> to) {
-    std::copy_n(set.begin() + first * kImageBytes, to.size(), to.begin());
+    std::copy_n(set.begin() + first * bytes_of(how.side), to.size(), to.begin());
   });
 
   Result result{.at_once = engine.inputs_at_once()};
@@ -103,7 +106,7 @@ Result train(const How& how, int64_t steps) {
   for (int64_t number = 0; number < steps * how.accumulation; ++number) {
     if (left == 0) {
       const int64_t size = std::min(how.ahead[block++ % how.ahead.size()], result.at_once);
-      for (int64_t ahead = 0; ahead < size; ++ahead) write(engine.inputs(ahead), number + ahead);
+      for (int64_t ahead = 0; ahead < size; ++ahead) write(engine.inputs(ahead), number + ahead, set);
       left = std::max<int64_t>(size - how.dropped, 1);
       EXPECT_EQ(engine.inputs_left(), 0);
     }
@@ -203,6 +206,26 @@ TEST_P(Feed, StepsThatRunTogetherEndInTheBitsOfSteps) {
   expect_together({.resident = false, .drained_every = 7}, 8);  // they may, but each brings its own images
   expect_together({.ahead = sizes, .record = false, .drained_every = 20}, 1);
   expect_same(train({.ahead = {1000}, .finishes = true}, 40), train({.ahead = {1000}}, 40));  // two micro-batches each
+}
+
+/// They are brought beside the steps before theirs.
+TEST_P(Feed, LargeImagesEndInTheBitsOfImagesOnTheDevice) {
+  const Result expected = train({.side = kLargeSide}, 8), found = train({.resident = false, .side = kLargeSide}, 8);
+  expect_same(found, expected);
+  EXPECT_EQ(found.copies, 16u);
+  expect_same(train({.resident = false, .record = false, .drained_every = 8, .finishes = true, .side = kLargeSide}, 8),
+              expected);
+}
+
+/// Of the two waits between uploads and steps, each is missed by whoever does without one of them.
+TEST(FeedUploads, WithoutAWaitOtherBitsCome) {
+  on_host::restart();
+  const How how{.resident = false, .record = false, .drained_every = 10, .side = kLargeSide};
+  const Result expected = train(how, 10);
+  for (const int forgotten : {5, 6}) {  // of the third upload: for its block, and for itself
+    on_host::fail_next("cudaStreamWaitEvent", cudaSuccess, forgotten);
+    EXPECT_NE(train(how, 10).losses, expected.losses) << forgotten;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

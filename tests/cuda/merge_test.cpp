@@ -82,7 +82,7 @@ struct Result {
 
 /// Three steps from the same weights.
 Result train(Backend& backend, const Builder& net, DType compute, int accumulation, bool record,
-             const optim::Optimizer& optimizer = optim::Sgd{}) {
+             const optim::Optimizer& optimizer = optim::Sgd{}, bool relu_bits = false) {
   backend.enter_thread();
   const auto comm = make_solo();
   const Graph graph = build_graph(net, {.batch = kImages,
@@ -91,7 +91,8 @@ Result train(Backend& backend, const Builder& net, DType compute, int accumulati
                                         .classes = 5,
                                         .scale = {0.01f, 0.01f, 0.01f},
                                         .shift = {-1, -1, -1},
-                                        .compute = compute});
+                                        .compute = compute,
+                                        .relu_bits = relu_bits});
   Engine engine(backend, *comm,
                 lower_training(graph, {.optimizer = optimizer, .clip = 1}, {.accumulation = accumulation}),
                 [](int64_t) {
@@ -135,7 +136,8 @@ void expect_same_bits(const Builder& net, int saves) {
       OneByOne apart;
       const Result expected = train(apart, net, compute, accumulation, /*record=*/false);
       for (const bool record : {false, true}) {
-        const Result merged = train(*make_cuda_backend({}), net, compute, accumulation, record);
+        const Result merged =
+            train(*make_cuda_backend({}), net, compute, accumulation, record, optim::Sgd{}, /*relu_bits=*/record);
         EXPECT_EQ(merged.weights, expected.weights);
         EXPECT_EQ(merged.losses, expected.losses);
         const int saved = expected.launches_a_step - merged.launches_a_step;
@@ -165,7 +167,8 @@ TEST(Merge, OrthogonalizesMatricesTogether) {
   }
 }
 
-/// A sum of gradients before a batch norm, a linear layer, its loss, the norm.
+/// A sum of gradients before a batch norm, a linear layer, its loss, the norm. In 16 bits, bits of the ReLU behind the
+/// sum take the place of its result, to the same bits.
 TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 1 + 1 + 1 + 1); }
 
 /// Dropout before two norms, and behind the gradient of the one whose sum goes on; a linear layer, its loss, the norm

@@ -89,6 +89,11 @@ TEST(Refused, BatchNorm) {
   check(batch_norm, BatchNormArgs{});
   check(batch_norm_result, BatchNormArgs{});
   check(batch_norm_grad, BatchNormGradArgs{});
+  uint8_t bits = 0;
+  const BatchNormArgs with_bits{.shape = {2, 8, Type::bf16}, .relu = true, .residual = &bits, .mask = &bits};
+  expect_refused(
+      batch_norm, with_bits, [](auto& a) { a.relu = false; }, [](auto& a) { a.residual = nullptr; },
+      [](auto& a) { a.shape.channels = 4; }, [](auto& a) { a.shape.type = Type::f32; });
 }
 
 TEST(Refused, Bias) {

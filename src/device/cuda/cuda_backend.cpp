@@ -10,34 +10,12 @@
 #include "device/cuda/padded_convolution.h"
 #include "device/cuda/recording.h"
 #include "device/cuda/ring_copy.h"
+#include "device/cuda/uploads.h"
 #include "kernels/copy.h"
 #include "kernels/tickets.h"
 
 namespace ct::cuda {
 namespace {
-
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  CT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return Stream(stream);
-}
-
-CudaEvent make_cuda_event(unsigned flags) {
-  cudaEvent_t event = nullptr;
-  CT_CUDA(cudaEventCreateWithFlags(&event, flags));
-  return CudaEvent(event);
-}
-
-class StreamEvent final : public Event {
- public:
-  explicit StreamEvent(cudaStream_t stream) : stream_(stream), event_(make_cuda_event(cudaEventDisableTiming)) {}
-  void set() override { CT_CUDA(cudaEventRecord(event_, stream_)); }
-  void wait() override { CT_CUDA(cudaEventSynchronize(event_)); }
-
- private:
-  cudaStream_t stream_;
-  CudaEvent event_;
-};
 
 class StreamInstant final : public Instant {
  public:
@@ -150,6 +128,10 @@ std::function<void()> CudaBackend::ring_copies(const std::vector<RingCopy>& copi
   for (const RingCopy& copy : copies) clear(copy.turn, sizeof *copy.turn);
   wait();
   return launch;
+}
+
+std::unique_ptr<Uploads> CudaBackend::make_uploads(std::byte* to, size_t bytes) {
+  return cuda::make_uploads(*this, stream_, to, bytes);
 }
 
 /// Allocated as zeros; each kernel leaves zeros.

@@ -1,4 +1,4 @@
-// A GPU as a backend: all work of a rank runs in one stream.
+// A GPU as a backend: all work of a rank runs in one stream, apart from uploads (uploads.h).
 #pragma once
 
 #include <map>
@@ -7,14 +7,11 @@
 #include "device/cuda.h"
 #include "device/cuda/convolution.h"
 #include "device/cuda/device.h"
-#include "device/cuda/handle.h"
 #include "device/cuda/matmul.h"
 #include "device/cuda/offload.h"
+#include "device/cuda/stream.h"
 
 namespace ct::cuda {
-
-using Stream = Handle<cudaStream_t, cudaStreamDestroy>;
-using CudaEvent = Handle<cudaEvent_t, cudaEventDestroy>;
 
 class CudaBackend final : public Backend {
  public:
@@ -31,6 +28,7 @@ class CudaBackend final : public Backend {
   Memory pin(std::span<std::byte> memory) override;
   void copy(void* to, const void* from, size_t bytes) override;
   std::function<void()> ring_copies(const std::vector<RingCopy>& copies) override;
+  std::unique_ptr<Uploads> make_uploads(std::byte* to, size_t bytes) override;
   void clear(void* at, size_t bytes) override;
   void wait() override;
   std::unique_ptr<Event> make_event() override;

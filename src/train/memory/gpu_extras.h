@@ -14,7 +14,7 @@ namespace ct {
 struct GpuExtras {
   // GPU memory.
   int64_t updates = 0;       // tables
-  int64_t inputs = 0;        // rows of micro-batches to come
+  int64_t inputs = 0;        // of micro-batches to come
   int64_t received = 0;      // the slots of NCCL's sums
   int64_t partial_sums = 0;  // of NCCL's sums, between micro-steps
   // Host memory.

@@ -14,6 +14,7 @@ void Bench::batch_norms() {
       const BatchNormShape shape{rows, channels, type};
       const auto workspace = static_cast<int64_t>(batch_norm_workspace(shape));
       const std::string name = name_of(type), text = shape_of(rows, channels);
+      const int64_t bits = type == Type::f32 ? 0 : n / 8;  // behind a residual, as in training
       const auto args = [&](bool residual) {
         return BatchNormArgs{.shape = shape,
                              .eps = 1e-5,
@@ -23,13 +24,14 @@ void Bench::batch_norms() {
                              .w = arena_.take<float>(channels),
                              .b = arena_.take<float>(channels),
                              .y = arena_.take(type, n),
+                             .mask = residual && bits > 0 ? arena_.take<uint8_t>(bits) : nullptr,
                              .mean = arena_.zeros<float>(channels),
                              .var = arena_.zeros<float>(channels),
                              .workspace = arena_.take<double>(workspace / 8 + 1)};
       };
       const auto forward = [&](const char* kernel, bool residual, int64_t tensors, auto&& launcher) {
         const BatchNormArgs a = args(residual);
-        large(kernel, name, text, tensors * tensor + 2 * workspace, kShare,
+        large(kernel, name, text, tensors * tensor + (residual ? bits : 0) + 2 * workspace, kShare,
               [=](cudaStream_t s) { return launcher(a, s); });
       };
       forward("batch_norm+relu", false, 3, batch_norm);
@@ -41,6 +43,7 @@ void Bench::batch_norms() {
                                      .x = arena_.take(type, n),
                                      .y = arena_.take(type, n),
                                      .dy = arena_.take(type, n),
+                                     .mask = residual && bits > 0 ? arena_.take<uint8_t>(bits) : nullptr,
                                      .w = arena_.take<float>(channels),
                                      .b = residual ? nullptr : arena_.take<float>(channels),
                                      .mean = arena_.zeros<float>(channels),
@@ -53,7 +56,7 @@ void Bench::batch_norms() {
                                      .batch_var = arena_.take<float>(channels),
                                      .workspace = arena_.take<double>(workspace / 8 + 1)};
         large(residual ? "batch_norm_grad+add" : "batch_norm_grad", name, text,
-              (residual ? 7 : 5) * tensor + 2 * workspace, kShare,
+              (residual ? (bits > 0 ? 6 : 7) * tensor + bits : 5 * tensor) + 2 * workspace, kShare,
               [=](cudaStream_t s) { return batch_norm_grad(grad, s); });
       }
     }

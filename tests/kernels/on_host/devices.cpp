@@ -168,7 +168,7 @@ static bool names(const std::string& failing, const std::string& call) {
          });
 }
 
-cudaError_t begin_call(const char* name, Needs needs) {
+std::optional<cudaError_t> begin_call(const char* name, Needs needs) {
   State& s = state();
   const Lock lock(s.mutex);
   if (work_depth > 0) return cudaErrorNotPermitted;
@@ -182,7 +182,7 @@ cudaError_t begin_call(const char* name, Needs needs) {
     if (device && is_sticky(error)) device->lost = error;
     return error;
   }
-  return cudaSuccess;
+  return std::nullopt;
 }
 
 cudaError_t end_call(cudaError_t error) {

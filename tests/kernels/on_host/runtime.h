@@ -74,7 +74,7 @@ size_t copies_between();
 /// error instead of doing anything. Kernel launches are called "cudaLaunchKernelEx", launch_on_device
 /// "launch_on_device", cudaMallocHost "cudaHostAlloc", and what creates streams and events by its name WithFlags. An
 /// error that leaves a real device unusable (illegal address, launch failure, uncorrectable ECC, ...) stays: the
-/// current device is lost.
+/// current device is lost. cudaSuccess: the call is forgotten, as by a program that does not make it.
 void fail_next(const std::string& call, cudaError_t error, int nth = 1);
 
 /// What a library's kernels would do: body() runs in the stream's turn, or is recorded, with access to device memory.

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -110,12 +111,13 @@ State& state();
 // ---- devices.cpp: every call begins and ends here
 
 enum class Needs { device, nothing };
-cudaError_t begin_call(const char* name, Needs needs);
+/// What the call returns instead of doing anything.
+std::optional<cudaError_t> begin_call(const char* name, Needs needs);
 cudaError_t end_call(cudaError_t error);
 template <class Body>
 cudaError_t call(const char* name, Body body, Needs needs = Needs::device) {
-  const cudaError_t error = begin_call(name, needs);
-  return end_call(error == cudaSuccess ? body() : error);
+  const std::optional<cudaError_t> instead = begin_call(name, needs);
+  return end_call(instead ? *instead : body());
 }
 int current_device();
 /// With the lock held. Of what may wait for devices to come to rest, and keep other threads out meanwhile.
