@@ -226,6 +226,17 @@ def a_moved_folder_is_missed_at_each_save():
 
 
 @check
+def checkpoints_that_cannot_be_listed_do_not_end_training():
+    out = path("unlisted")
+    job = long_run(out, train__max_steps=1000)
+    os.rename(os.path.join(out, "ckpt"), os.path.join(out, "aside"))
+    os.symlink("ckpt", os.path.join(out, "ckpt"))
+    done = finish(job)
+    fails(IO, done, "ckpt")
+    expect(done.stderr.count("warning: no checkpoint was saved") > 1, done.stderr)
+
+
+@check
 def a_folder_that_comes_back_is_saved_to():
     there, away = path("back"), path("not-back")
     job = long_run(there)

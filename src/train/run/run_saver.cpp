@@ -87,16 +87,18 @@ void RunSaver::saved(const CheckpointWriter::Saved& what) {
 
 /// All ranks come here together.
 void RunSaver::not_saved(const Error& e, MustSucceed must) {
+  bool intact = false;  // the one before
   try {
-    if (folder_ != nullptr && e.code() == ExitCode::io) folder_->remove_spare_best();  // they would fill the disk
+    if (folder_ != nullptr && e.code() == ExitCode::io) {
+      intact = folder_->contains(saved_step_);
+      folder_->remove_spare_best();  // they would fill the disk
+    }
   } catch (const Error&) {  // the error that led here says more
   }
   if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io)
     throw e;
-  const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
-                               ? str("the one of step ", saved_step_, " is intact, training continues")
-                               : "training continues";
-  run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
+  const std::string last = intact ? str("the one of step ", saved_step_, " is intact, ") : "";
+  run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "training continues): ", e.what()));
 }
 
 void RunSaver::require_folder() {
