@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "train/agree.h"
 
 namespace ct {
@@ -165,7 +166,9 @@ Metadata RunSaver::metadata() const {
   const Config& config = run_.config;
   const Datasets& data = run_.session.data();
   const LocateOptions folders = split_folders(config);
-  const auto given = [](const Path& path) { return path.empty() ? "" : absolute_of(path).string(); };
+  // Of the configuration, which is UTF-8; the folder that it begins at need not be.
+  const auto whole = [](const Path& path) { return printable(absolute_of(path).native()); };
+  const auto given = [&](const Path& path) { return path.empty() ? "" : whole(path); };
   const auto origin = [](bool own, const Portion& share) {
     return own ? std::string(kOwnImages) : share.is_share() ? to_text(share) : std::string(kNoImages);
   };
@@ -176,7 +179,7 @@ Metadata RunSaver::metadata() const {
                       .std = config.data.std,
                       .class_names = data.train->class_names(),
                       .dataset = data.train->name(),
-                      .data_path = absolute_of(config.data.path).string(),
+                      .data_path = whole(config.data.path),
                       .data_train = given(folders.train),
                       .data_val = given(folders.val),
                       .data_test = given(folders.test),
