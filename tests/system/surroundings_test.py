@@ -255,6 +255,14 @@ def names_that_are_not_utf_8():
 
 
 @check
+def a_host_name_that_is_too_long_for_ucx():
+    need_namespaces()
+    done = finish(start(["unshare", "-u", *shell("hostname %s;" % ("h" * 64), PROGRAM, "doctor")]))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("UCX" in done.stdout, done.stdout)
+
+
+@check
 def a_clock_that_jumps():
     if not clock.LIBRARY:
         raise Skip("needs libfaketime (Debian: faketime)")
