@@ -201,9 +201,12 @@ int verb_sweep(const Words& words) {
   }
   outlive_readers();  // as a run does
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
-  SweepRunner runner(
-      {.out = f.output, .words = of_all, .initial = printable(joined(initial, " ")), .parallel = f.parallel, .gpus = gpus},
-      std::move(runs), console);
+  SweepRunner runner({.out = f.output,
+                      .words = of_all,
+                      .initial = printable(joined(initial, " ")),
+                      .parallel = f.parallel,
+                      .gpus = gpus},
+                     std::move(runs), console);
   const ExitCode code = runner.run();
   return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
 }
