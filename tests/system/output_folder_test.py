@@ -251,6 +251,20 @@ def a_folder_that_comes_back_is_saved_to():
 
 
 @check
+def removed_records_are_missed_and_go_on():
+    out = path("unrecorded")
+    job = long_run(out)
+    file = os.path.join(out, "metrics.jsonl")
+    os.remove(file)
+    wait_for(lambda: os.path.exists(file) and len(records(out, "checkpoint")) > 1, job)
+    os.kill(job.pid, signal.SIGUSR1)
+    done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_equal(done.stderr.count("metrics.jsonl' was removed or replaced"), 1, done.stderr)
+    expect_equal(records(out, "checkpoint")[-1]["step"], checkpoints(out)[-1])
+
+
+@check
 def a_removed_folder_is_missed():
     gone, aside = path("gone"), path("aside")
     job = long_run(gone)
