@@ -80,7 +80,7 @@ void MetricsLog::write(const Json& record) {
   try {
     write_waiting();
   } catch (const Error& e) {
-    if (e.code() == ExitCode::memory) throw;
+    if (e.code() != ExitCode::io) throw;
     problem_ = e.what();
   }
 }
@@ -93,7 +93,12 @@ void MetricsLog::sync() {
 void MetricsLog::write_waiting() {
   for (Lines* lines : {&jsonl_, &csv_}) {
     if (!in_place(*lines)) {
-      open(*lines);
+      try {
+        open(*lines);
+      } catch (const Error& e) {
+        if (e.code() == ExitCode::usage) fail(ExitCode::io, e.what());  // no reason to end a run that trains
+        throw;
+      }
       news_ += str(news_.empty() ? "" : "; ", in_quotes(lines->path.native()),
                    " was removed or replaced while the run was using it: records from now on are in the file of that "
                    "name, and earlier ones are lost unless there is a copy");
