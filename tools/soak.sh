@@ -7,8 +7,9 @@ usage() {
 usage: tools/soak.sh [--minutes N] [--seed N] [--build DIR]
 Trains one configuration again and again. Each start has other numbers of ranks and ZeRO stages, and is killed, stopped,
 suspended, short of disk space or set to another time of day at a random moment. Every checkpoint must have the tensors of
-an undisturbed run at its step, and memory, descriptors, /dev/shm and the run's folder may not grow. The last line is
-the result; the exit status is 0 if nothing failed.
+an undisturbed run at its step, and memory, descriptors, /dev/shm and the run's folder may not grow (memory: by more than
+5 %, which the medians of few samples differ anyway). The last line is the result, and says what there were too few
+samples of; the exit status is 0 if nothing failed.
   --minutes N  how long (60)
   --seed N     of the random moments (1)
   --build DIR  the build folder (build/release)

@@ -36,6 +36,8 @@ std::string_view remedy_for(int error) {
       return "check the path";
     case ELOOP:
       return "its symbolic links form a loop: correct them or give another path";
+    case EISDIR:
+      return "move it away, or give another path";
     case ENAMETOOLONG:
       return "give a shorter path";
     case EMFILE:

@@ -11,6 +11,7 @@
 
 #include "base/control_groups.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace ct {
 namespace {
@@ -35,7 +36,7 @@ std::optional<int64_t> bytes_in(const std::filesystem::path& path, const std::st
 std::string host_name() {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
-  return name;
+  return printable(name);
 }
 
 std::string pid_space() {

@@ -10,6 +10,7 @@
 
 namespace ct {
 
+/// Made printable (base/utf8.h): it goes into records, which are UTF-8.
 std::string host_name();
 /// Which processes this one's pids belong to: the boot's id and the pid namespace (of a container). "unknown": no
 /// /proc.

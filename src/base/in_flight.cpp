@@ -17,9 +17,9 @@ Error error_in_flight() {
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     if (thread || error.code() == std::errc::not_enough_memory)
-      return {ExitCode::memory, str("out of memory: cannot start a thread: ", error.code().message(),
-                                    ": use fewer ranks, or raise the limits of memory (ulimit -v) and of processes "
-                                    "(ulimit -u)")};
+      return {ExitCode::memory, str("cannot start a thread: ", error.code().message(),
+                                    ": use fewer ranks, or raise the limits of processes (ulimit -u) and of memory "
+                                    "(ulimit -v)")};
     return {ExitCode::bug, str("internal error: ", error.what())};
   } catch (const std::exception& error) {
     return {ExitCode::bug, str("internal error: ", error.what())};

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 
 #include "base/error.h"
@@ -16,7 +17,7 @@
 namespace ct {
 namespace {
 
-constexpr std::string_view kPids = ", pids of ", kBeat = ", heartbeat ";
+constexpr std::string_view kPids = ", pids of ", kBeat = ", heartbeat ", kEvery = " every ";
 constexpr int kBeats = 4;    // in the time of a heartbeat: a slow disk must not make a process seem dead
 constexpr int kSilence = 2;  // heartbeats without a sign of life
 constexpr HolderFile::Seconds kLook{0.1};
@@ -34,6 +35,14 @@ bool is_near(const std::string& text) {
 std::optional<int> pid_in(const std::string& text) {
   int pid = 0;
   return std::sscanf(text.c_str(), "pid %d ", &pid) == 1 ? std::optional(pid) : std::nullopt;
+}
+
+/// Its owner's heartbeat; a run that has just begun, and a power failure, leave none.
+std::optional<HolderFile::Seconds> heartbeat_in(const std::string& text) {
+  const size_t beat = text.find(kBeat), every = text.find(kEvery, std::min(beat, text.size()));
+  double seconds = 0;
+  const bool says = every != text.npos && std::sscanf(text.c_str() + every + kEvery.size(), "%lf s", &seconds) == 1;
+  return says && std::isfinite(seconds) && seconds > 0 ? std::optional(HolderFile::Seconds(seconds)) : std::nullopt;
 }
 
 bool is_dead(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
@@ -104,10 +113,11 @@ void HolderFile::take(const Wait& wait) {
     if (!is_of_dead_process(*there)) {
       const std::string whose = there->empty() ? "another run" : in_quotes(name_in_lock(*there));
       const bool near = is_near(*there);
+      const Seconds patience = kSilence * heartbeat_in(*there).value_or(heartbeat_);
       if (!near)
-        wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", (kSilence * heartbeat_).count(),
+        wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", patience.count(),
                      " s for a sign of life"));
-      if (near || gives_a_sign_of_life(*there, wait.give_up))
+      if (near || gives_a_sign_of_life(*there, patience, wait.give_up))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
     }
@@ -124,11 +134,12 @@ bool HolderFile::create() {
   return true;
 }
 
-/// Does it change within twice the heartbeat? A file that is removed meanwhile does not count.
-bool HolderFile::gives_a_sign_of_life(const std::string& before, const std::function<bool()>& give_up) {
-  const auto end = std::chrono::steady_clock::now() + kSilence * heartbeat_;
-  while (std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::min(kLook, heartbeat_ / kBeats));
+/// Does it change in time? A file that is removed meanwhile does not count.
+bool HolderFile::gives_a_sign_of_life(const std::string& before, Seconds patience,
+                                      const std::function<bool()>& give_up) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < patience) {
+    std::this_thread::sleep_for(std::min(kLook, patience / (kSilence * kBeats)));
     if (give_up())
       fail(ExitCode::stopped, "stopped on request while ", in_quotes(path_.native()), " of ",
            in_quotes(name_in_lock(before)), " kept the folder: run the same command again");
@@ -147,7 +158,7 @@ std::optional<std::string> HolderFile::text() const {
 
 void HolderFile::write(int64_t beat) {
   File file(files_, path_, O_WRONLY | O_NOFOLLOW);
-  file.write(str(own_, kBeat, beat, "\n"));  // never shorter than the one before
+  file.write(str(own_, kBeat, beat, kEvery, heartbeat_.count(), " s\n"));  // never shorter than the one before
   file.sync();
   file.close();
 }

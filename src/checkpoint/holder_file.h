@@ -1,5 +1,6 @@
 // A lock for file systems without flock: a file that only one process can create. It contains pid, host, the boot and
-// container whose pid it is, and a heartbeat, a number that grows for as long as the process lives.
+// container whose pid it is, and a heartbeat: a number that grows for as long as the process lives, and the seconds in
+// which it does at the latest.
 #pragma once
 
 #include <chrono>
@@ -33,9 +34,9 @@ class HolderFile {
   };
 
   /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host, of another
-  /// container or of before a reboot after twice the heartbeat without a sign of life, which is said; Error(stopped) if
-  /// give_up() returns true meanwhile. Any other: Error(ExitCode::usage) with pid, host and remedy. `files` must
-  /// outlive this.
+  /// container or of before a reboot after twice its owner's heartbeat (`wait`'s, if it says none) without a sign of
+  /// life, which is said; Error(stopped) if give_up() returns true meanwhile. Any other: Error(ExitCode::usage) with
+  /// pid, host and remedy. `files` must outlive this.
   HolderFile(FileSystem& files, const Path& path, const Wait& wait);
   /// Removes the file.
   ~HolderFile();
@@ -49,7 +50,7 @@ class HolderFile {
  private:
   bool create();
   void take(const Wait& wait);
-  bool gives_a_sign_of_life(const std::string& before, const std::function<bool()>& give_up);
+  bool gives_a_sign_of_life(const std::string& before, Seconds patience, const std::function<bool()>& give_up);
   std::optional<std::string> text() const;
   void write(int64_t beat);
   void beat();

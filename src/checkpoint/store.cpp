@@ -72,6 +72,14 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
   return checkpoint;
 }
 
+/// What stays in a folder whose parts were removed, but for the names that clients of NFS give to removed files, which
+/// they remove themselves. Throws Error(io) with the first.
+void require_no_others(const Path& folder) {
+  for (const std::string& name : list_folder(folder))
+    if (!name.starts_with(".nfs"))
+      fail(ExitCode::io, in_quotes((folder / name).native()), " was written by no save: move it away");
+}
+
 }  // namespace
 
 std::string not_finite_text(const std::vector<std::string>& names) {
@@ -116,9 +124,11 @@ void Store::remove_step_folder(const Path& path) {
 }
 
 void Store::begin(int64_t step) {
+  const Path being = scratch(kBeing, step);
   make_folders(files_, folder_);
-  remove_step_folder(scratch(kBeing, step));
-  make_folders(files_, scratch(kBeing, step));
+  remove_step_folder(being);
+  require_no_others(being);  // they would become a part of the checkpoint
+  make_folders(files_, being);
 }
 
 File Store::create_weights(int64_t step) {
@@ -184,6 +194,7 @@ void Store::recover(const std::function<void(const std::string&)>& report) {
     }
     try {
       remove_step_folder(folder_ / name);
+      require_no_others(folder_ / name);
     } catch (const Error& e) {  // nobody reads it, so it stops no run
       report(str("a leftover of a save stays: ", e.what()));
     }

@@ -48,6 +48,7 @@ class Store {
   // ---- writing (checkpoint/save.h does it by all ranks): begin on rank 0, then create_* and open_* on any, then
   // commit or abandon on rank 0
 
+  /// Error(io) if the step's temporary folder has a file of others.
   void begin(int64_t step);
   File create_weights(int64_t step);
   File open_weights(int64_t step);

@@ -109,7 +109,7 @@ Json json_of(const Described& described) {
   const auto& [channels, height, width] = train.shape();
   Json json = {{"kind", described.source.kind->key},
                {"name", train.name()},
-               {"path", described.source.folder.string()},
+               {"path", printable(described.source.folder.native())},
                {"sample", {{"channels", channels}, {"height", height}, {"width", width}}},
                {"classes", train.class_names()}};
   json["pictures"] = nullptr;

@@ -12,6 +12,7 @@
 #include "base/standard_streams.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
 #include "cli/ranks.h"
@@ -200,9 +201,12 @@ int verb_sweep(const Words& words) {
   }
   outlive_readers();  // as a run does
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
-  SweepRunner runner(
-      {.out = f.output, .words = of_all, .initial = joined(initial, " "), .parallel = f.parallel, .gpus = gpus},
-      std::move(runs), console);
+  SweepRunner runner({.out = f.output,
+                      .words = of_all,
+                      .initial = printable(joined(initial, " ")),
+                      .parallel = f.parallel,
+                      .gpus = gpus},
+                     std::move(runs), console);
   const ExitCode code = runner.run();
   return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
 }

@@ -1,6 +1,7 @@
 #include "metrics/metrics_log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <sstream>
 
 #include "base/error.h"
@@ -18,7 +19,6 @@ constexpr const char* kColumns[] = {
 Path jsonl_path(const Path& run) { return run / "metrics.jsonl"; }
 Path csv_path(const Path& run) { return run / "metrics.csv"; }
 
-/// Crashes and editors leave other things in a file of records.
 bool is_record(const Json& json) {
   return json.is_object() && json.value("event", Json("")).is_string() &&
          json.value("step", Json(0)).is_number_integer();
@@ -33,6 +33,11 @@ bool kept(const Json& record, int64_t step) {
 
 }  // namespace
 
+Json record_in(std::string_view line) {
+  if (line.size() > kLongestRecord) return Json(Json::value_t::discarded);
+  return Json::parse(line, nullptr, /*allow_exceptions=*/false);
+}
+
 std::string csv_header() { return joined(kColumns, ","); }
 
 std::optional<std::string> csv_line(const Json& record) {
@@ -45,16 +50,28 @@ std::optional<std::string> csv_line(const Json& record) {
   });
 }
 
-MetricsLog::MetricsLog(FileSystem& files, const Path& run)
-    : jsonl_{LineFile(files, jsonl_path(run)), {}}, csv_{LineFile(files, csv_path(run)), {}} {
-  const std::string csv = read_file(csv_path(run));
+namespace {
+
+LineFile open_records(FileSystem& files, const Path& path) { return {files, path}; }
+
+LineFile open_table(FileSystem& files, const Path& path) {
+  LineFile file(files, path);
+  const std::string csv = read_file(path);
   if (csv.empty()) {
-    csv_.file.append(csv_header());
+    file.append(csv_header());
   } else if (!csv.starts_with(csv_header() + "\n")) {  // a run's own was brought up to date by rewind()
-    fail(ExitCode::usage, in_quotes(csv_path(run).native()),
+    fail(ExitCode::usage, in_quotes(path.native()),
          " has different columns from those that this program writes, and its folder has no metrics.jsonl: move it "
          "away");
   }
+  return file;
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(FileSystem& files, const Path& run)
+    : files_(files), jsonl_{jsonl_path(run), open_records}, csv_{csv_path(run), open_table} {
+  for (Lines* lines : {&jsonl_, &csv_}) open(*lines);
 }
 
 void MetricsLog::write(const Json& record) {
@@ -70,14 +87,39 @@ void MetricsLog::write(const Json& record) {
 
 void MetricsLog::sync() {
   write_waiting();
-  for (Lines* lines : {&jsonl_, &csv_}) lines->file.sync();
+  for (Lines* lines : {&jsonl_, &csv_}) lines->file->sync();
 }
 
 void MetricsLog::write_waiting() {
   for (Lines* lines : {&jsonl_, &csv_}) {
-    for (; !lines->waiting.empty(); lines->waiting.pop_front()) lines->file.append(lines->waiting.front());
+    if (!in_place(*lines)) {
+      try {
+        open(*lines);
+      } catch (const Error& e) {
+        if (e.code() == ExitCode::usage) fail(ExitCode::io, e.what());  // no reason to end a run that trains
+        throw;
+      }
+      news_ += str(news_.empty() ? "" : "; ", in_quotes(lines->path.native()),
+                   " was removed or replaced while the run was using it: records from now on are in the file of that "
+                   "name, and earlier ones are lost unless there is a copy");
+    }
+    for (; !lines->waiting.empty(); lines->waiting.pop_front()) lines->file->append(lines->waiting.front());
   }
   problem_.clear();
+}
+
+void MetricsLog::open(Lines& lines) {
+  LineFile file = lines.open(files_, lines.path);
+  if (uninterrupted([&] { return files_.status(lines.path, lines.opened); }) != 0)
+    fail_io("look at", lines.path, errno);
+  lines.file.emplace(std::move(file));
+}
+
+/// Otherwise its lines would go where nobody finds them. What cannot be seen now is taken to be there.
+bool MetricsLog::in_place(const Lines& lines) {
+  struct stat now {};
+  if (uninterrupted([&] { return files_.status(lines.path, now); }) != 0) return errno != ENOENT;
+  return now.st_dev == lines.opened.st_dev && now.st_ino == lines.opened.st_ino;
 }
 
 void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
@@ -86,7 +128,7 @@ void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
   std::string jsonl, csv = csv_header() + "\n";
   int64_t newest = 0;
   for (std::string line; std::getline(old, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json record = record_in(line);
     if (!is_record(record) || !kept(record, step)) continue;
     const int64_t at = record.value("step", int64_t{0});
     if (at < newest && record.value("event", "") == "eval")

@@ -4,12 +4,20 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "base/files.h"
 
 namespace ct {
 
 using Json = nlohmann::ordered_json;
+
+/// Bytes of a line of metrics.jsonl that is read: an evaluation's with 65,536 classes has up to 1.4 million.
+inline constexpr size_t kLongestRecord = 2'000'000;
+/// What a line of metrics.jsonl contains; discarded, if it is no JSON or too long. Crashes and editors leave other
+/// things among a run's records.
+Json record_in(std::string_view line);
 
 class MetricsLog {
  public:
@@ -22,6 +30,8 @@ class MetricsLog {
   void sync();
   /// The reason why lines wait; empty: none waits.
   const std::string& problem() const { return problem_; }
+  /// A warning, once, if a file was removed or replaced, so that lines since then are in a new one; otherwise empty.
+  std::string take_news() { return std::exchange(news_, ""); }
 
   /// Rewinds the files to the checkpoint of `step`, from which a run continues: later records are dropped, and also
   /// evaluations at that step, which follow the checkpoint and are repeated if due, and those of the best weights at an
@@ -29,14 +39,20 @@ class MetricsLog {
   static void rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:
-  void write_waiting();
-
   struct Lines {
-    LineFile file;
-    std::deque<std::string> waiting;
+    Path path;
+    LineFile (*open)(FileSystem&, const Path&);
+    std::optional<LineFile> file = {};
+    struct stat opened {};  // whose device and inode tell whether another file is in its place
+    std::deque<std::string> waiting = {};
   };
+  void write_waiting();
+  void open(Lines& lines);
+  bool in_place(const Lines& lines);
+
+  FileSystem& files_;
   Lines jsonl_, csv_;
-  std::string problem_;
+  std::string problem_, news_;
 };
 
 /// A record's line in metrics.csv; nullopt for records without scalars.

@@ -22,6 +22,7 @@ class RunLog {
     metrics_->write(record);
     if (was_well && !metrics_->problem().empty())
       warn("records wait in memory until they can be written: " + metrics_->problem());
+    if (const std::string news = metrics_->take_news(); !news.empty()) warn(news);
   }
   /// Returns once all records are on the disk, or throws Error(io).
   void sync() {

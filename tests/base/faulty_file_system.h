@@ -37,9 +37,10 @@ class QuickFileSystem : public FileSystem {
 };
 
 /// crash: the process ends, the disk keeps all; power_loss: as described above. partial: half of a read or write is
-/// done, which is no failure. full: half of a write is done, and from then on nothing fits. no_lock, no_lock_service
-/// and no_lock_call: ENOTSUP, ENOLCK and ENOSYS, for every lock from the n-th on. The others are errno's of one
-/// operation; the mapping that gets EIO is one whose bytes cannot be read.
+/// done, which is no failure. full: half of a write is done, and from then on nothing fits. lasting: ESTALE for every
+/// operation of the n-th one's kind from it on, gone: for every operation, until a run looks at its lock, with which
+/// each of its saves begins. no_lock, no_lock_service and no_lock_call: ENOTSUP, ENOLCK and ENOSYS, for every lock from
+/// the n-th on. The others are errno's of one operation; the mapping that gets EIO is one whose bytes cannot be read.
 enum class Fault {
   none,
   crash,
@@ -51,13 +52,15 @@ enum class Fault {
   eintr,
   partial,
   full,
+  lasting,
+  gone,
   no_lock,
   no_lock_service,
   no_lock_call
 };
-inline constexpr std::array<std::string_view, 13> kFaultNames = {
-    "none",  "crash",   "power_loss", "eio",     "enospc",          "edquot",      "estale",
-    "eintr", "partial", "full",       "no_lock", "no_lock_service", "no_lock_call"};
+inline constexpr std::array<std::string_view, 15> kFaultNames = {
+    "none",    "crash", "power_loss", "eio",  "enospc",  "edquot",          "estale",      "eintr",
+    "partial", "full",  "lasting",    "gone", "no_lock", "no_lock_service", "no_lock_call"};
 struct Crash {};
 
 class FaultyFileSystem : public FileSystem {
@@ -247,6 +250,8 @@ class FaultyFileSystem : public FileSystem {
       case Fault::none:
       case Fault::eio:
       case Fault::estale:
+      case Fault::lasting:
+      case Fault::gone:
         return true;
       case Fault::crash:
       case Fault::power_loss:  // at what changes nothing, they are those at the next operation
@@ -344,8 +349,8 @@ class FaultyFileSystem : public FileSystem {
     ++counts_[static_cast<int>(op)];
     if (!can_have(fault_, op)) return false;
     const bool here = number == at_;
-    if (!here && !(fault_ >= Fault::no_lock && number > at_)) return false;
-    if (here) failed_ = str(kOps[static_cast<int>(op)], " ", path.native());
+    if (!here && !lasts(op, number, path)) return false;
+    if (here) failed_ = str(kOps[static_cast<int>(op)], " ", path.native()), failed_op_ = op;
     switch (fault_) {
       case Fault::none:
         return false;
@@ -366,6 +371,8 @@ class FaultyFileSystem : public FileSystem {
       case Fault::edquot:
         return errno = EDQUOT, true;
       case Fault::estale:
+      case Fault::lasting:
+      case Fault::gone:
         return errno = ESTALE, true;
       case Fault::eintr:
         return errno = EINTR, true;
@@ -377,6 +384,13 @@ class FaultyFileSystem : public FileSystem {
         return errno = ENOSYS, true;
     }
     return false;
+  }
+  /// Has the operation the fault of an earlier one?
+  bool lasts(Op op, int number, const Path& path) {
+    if (number < at_) return false;
+    if (op == Op::status && path.filename() == ".lock") over_ = true;
+    return fault_ >= Fault::no_lock ||
+           (!over_ && (fault_ == Fault::gone || (fault_ == Fault::lasting && op == failed_op_)));
   }
   /// The bytes of a transfer that are done: a half if this is the one, but at least one.
   size_t part(size_t bytes) const { return is_partial_ ? (bytes + 1) / 2 : bytes; }
@@ -411,8 +425,9 @@ class FaultyFileSystem : public FileSystem {
   std::mutex mutex_;
   int counts_[std::size(kOps)] = {};
   int saved_ = 0;
-  bool dead_ = false, is_partial_ = false;
+  bool dead_ = false, is_partial_ = false, over_ = false;
   std::string failed_;
+  Op failed_op_ = Op::open;
   std::map<int, Path> paths_;
   std::map<int, size_t> index_;  // open descriptor -> data_
   std::vector<Data> data_;       // every file written, by a descriptor of our own

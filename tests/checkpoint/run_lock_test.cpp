@@ -133,6 +133,20 @@ TEST_P(WithoutLocks, ThatOfAnotherHostIsTakenOverWithoutASignOfLife) {
   }
 }
 
+TEST_P(WithoutLocks, TheHeartbeatOfTheOwnerCounts) {
+  make_folders(files_, out_);
+  {
+    RunLock lock = take();
+    EXPECT_NE(read_file(holder_).find(" every 0.1 s\n"), std::string::npos) << read_file(holder_);
+  }
+  make_folders(files_, out_);
+  leave("pid 1 on host elsewhere, heartbeat 7 every 0.3 s\n");
+  const auto begin = std::chrono::steady_clock::now();
+  RunLock lock = take();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, HolderFile::Seconds(0.6));
+  EXPECT_NE(said_.back().find("waiting up to 0.6 s"), std::string::npos) << said_.back();
+}
+
 TEST_P(WithoutLocks, ThatOfALivingProcessOfAnotherHostIsRefused) {
   make_folders(files_, out_);
   leave("pid 1 on host elsewhere, heartbeat 7\n");

@@ -45,6 +45,15 @@ TEST_F(Safetensors, RoundTrip) {
   EXPECT_FALSE(file.find("nothing"));
 }
 
+TEST_F(Safetensors, HeadersOfMoreThanAMillionBytesAreNeitherWrittenNorRead) {
+  const Metadata long_names = {{"cifar_train.class_names", std::string(1'000'000, 'x')}};
+  const std::string written =
+      error_of(ExitCode::data, [&] { write_safetensors(files_, path_, samples_.views(), long_names); });
+  EXPECT_NE(written.find(", more than the 1000000 that are read of one"), std::string::npos) << written;
+  const std::string read = refusal(foreign(R"({"a":")" + std::string(1'000'000, 'x') + R"("})"));
+  EXPECT_NE(read.find("its header has 1000008 bytes, more than the 1000000 that are read"), std::string::npos) << read;
+}
+
 TEST_F(Safetensors, HeaderIsWhatPyTorchReads) {
   write_safetensors(files_, path_, samples_.views(), {});
   const std::string text = read_file(path_);

@@ -254,6 +254,23 @@ TEST_F(StoreTest, AStateThatNoRunHasIsPassedOver) {
   EXPECT_EQ(store_.newest_good(ignore), 6);
 }
 
+TEST_F(StoreTest, FilesOfOthersBecomeNoPartOfACheckpoint) {
+  const Path mine = path_ / ".tmp-step-00000005" / "mine";
+  make_folders(files_, mine.parent_path());
+  spill(mine, "notes");
+  spill(mine.parent_path() / kWeightsFile, "of a killed save");
+  std::vector<std::string> told;
+  store_.recover([&](const std::string& line) { told.push_back(line); });
+  ASSERT_EQ(told.size(), 1u);
+  for (const std::string& line : {told[0], error_of(ExitCode::io, [&] { save(store_, 5, 5); })})
+    EXPECT_NE(line.find(".tmp-step-00000005/mine' was written by no save: move it away"), line.npos) << line;
+  EXPECT_EQ(list_folder(mine.parent_path()), std::vector<std::string>{"mine"});
+  EXPECT_TRUE(store_.list().empty());
+  std::filesystem::remove(mine);
+  save(store_, 5, 5);
+  EXPECT_TRUE(holds(store_.load(5), 5));
+}
+
 /// A client of NFS gives these names to files that are removed while somebody reads them, and removes them itself.
 TEST_F(StoreTest, SillyRenamedFilesAreLeftAlone) {
   save(store_, 5, 5);

@@ -81,8 +81,11 @@ TEST_F(Log, RewindDropsTheEvaluationAtAnEndThatComesAgain) {
 }
 
 TEST_F(Log, RewindDropsWhatIsNoRecord) {
-  std::ofstream(folder / "metrics.jsonl") << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
-                                          << step_record(2).dump() << "\n{\"event\":\"st";
+  const std::string too_long(kLongestRecord, 'x');
+  std::ofstream(folder / "metrics.jsonl")
+      << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
+      << step_record(2).dump() << "\n"
+      << Json{{"event", "step"}, {"step", 2}, {"x", too_long}}.dump() << "\n{\"event\":\"st";
   MetricsLog::rewind(files, folder.path(), 5);
   EXPECT_EQ(jsonl(), lines({step_record(1), step_record(2)}));
 }

@@ -13,7 +13,10 @@ SETTINGS = {**FEW, "train_batch_size": 48, "train.max_steps": STEPS, "train.epoc
             "train.save_interval": 1, "steps_per_print": 50, "checkpoint.keep_last": 2}
 ROOM = 10 << 20  # bytes of the run's file system
 SOON = 3  # seconds after a start at which the first disturbance comes at the latest
-TRAINS = 2000  # bytes of records after which a start has trained for some steps
+TRAINS = 8000  # bytes of records after which a start has trained for some steps: its first record has 6,000
+FEWEST = 5  # samples of a quarter that are compared
+# Samples are of different stages and moments, so that the medians of few of them differ by some percent without a leak.
+MOST_GROWTH = 1.05
 LATE = 600  # seconds after which a run that does not end is a failure
 
 
@@ -212,31 +215,40 @@ class Soak:
         self.report()
 
     def report(self):
-        """Fails if something has grown from the second quarter to the last."""
+        """Fails if something has grown from the second quarter to the last, and says what could not be compared."""
         for name, count in sorted(self.counts.items()):
             print("%-16s %5d" % (name, count))
-        grown = []
+        grown, uncompared = [], []
         # A sample may meet a file that is open for a moment: one descriptor more is no leak.
         for number, unit, moment in ((1, "KiB of peak memory", 0), (2, "descriptors", 1)):
             ratios = []
             for ranks in sorted({sample[0] for sample in self.samples}):
                 of = [sample[number] for sample in self.samples if sample[0] == ranks]
                 quarter = len(of) // 4
-                if quarter >= 5:
+                if quarter < FEWEST:
+                    uncompared.append("%s of %s" % (unit, ranks))
+                else:
                     a, b = statistics.median(of[quarter:2 * quarter]), statistics.median(of[-quarter:])
                     ratios.append("%s %d -> %d" % (ranks, a, b))
-                    if b > 1.05 * a + moment:
+                    if b > MOST_GROWTH * a + moment:
                         grown.append("%s of %s" % (unit, ranks))
-            print("%s: %s" % (unit, "; ".join(ratios)))
+            if not self.samples:
+                uncompared.append(unit)
+            print("%s: %s" % (unit, "; ".join(ratios) or "too few samples"))
         for series, unit in ((self.sizes, "bytes of the run's folder"), (self.shared, "names in /dev/shm")):
-            if len(series) >= 4:
+            if len(series) < 4:
+                uncompared.append(unit)
+            else:
                 a, b = max(series[:len(series) // 2]), max(series[len(series) // 2:])
                 print("%s: at most %d, then %d" % (unit, a, b))
                 if b > 1.01 * a:
                     grown.append(unit)
         expect(not grown, "grown: " + "; ".join(grown))
-        print("%d disturbances, %d whole runs: every checkpoint is the undisturbed run's, nothing grew%s" % (
-            sum(self.counts.values()), self.wholes, "" if clock.LIBRARY else " (without jumps of the clock)"))
+        growth = "nothing grew"
+        if uncompared:
+            growth = "but too few samples to compare %s: run it longer" % ", ".join(uncompared)
+        print("%d disturbances, %d whole runs: every checkpoint is the undisturbed run's, %s%s" % (
+            sum(self.counts.values()), self.wholes, growth, "" if clock.LIBRARY else " (without jumps of the clock)"))
 
 
 def main():

@@ -20,10 +20,13 @@ FAULTY = os.path.join(os.path.dirname(PROGRAM), "cifar-train-faulty")
 CRASHED = 99
 # These are no failures: the operation is repeated, or goes on.
 HARMLESS = ("eintr", "partial")
-FAULTS = ("crash", "power_loss", "eio", "enospc", "edquot", "estale", "full", *HARMLESS)
+# From the N-th operation on: all operations of its kind, or all, until the next save begins.
+LASTING = ("lasting", "gone")
+FAULTS = ("crash", "power_loss", "eio", "enospc", "edquot", "estale", "full", *LASTING, *HARMLESS)
 SEEDS = {"power_loss": 3}  # what is lost differs
 RANKS = Ranks(2)
 STEPS = 4
+MICRO_BATCHES = 2  # of a step
 
 
 # ---- what runs
@@ -52,7 +55,7 @@ def settings():
             "train_batch_size": 4, "train_micro_batch_size_per_gpu": 2, "train.eval_batch_size": 8, "optimizer.type": "Adam",
             "train.epochs": 1, "train.max_steps": STEPS, "train.save_interval": 2, "train.eval_interval": 2,
             "train.best.split": "test", "checkpoint.keep_last": 1, "tensorboard.enabled": True, "csv_monitor.enabled": True,
-            "train.ema.decay": 0.5, "steps_per_print": 1}
+            "train.ema.decay": 0.5, "steps_per_print": 1, "train.log_interval": MICRO_BATCHES}
 
 
 def training(output):
@@ -118,6 +121,11 @@ class Training:
         if "csv_monitor" not in warnings:
             expect_equal(csv_files(output), csv_files(whole()))
 
+    def check_end(self, done):
+        """A failure ends a run at its start or its end, and never in the midst of training."""
+        lines = re.findall(r"^\[1, *(\d+)\] loss", done.stdout, re.MULTILINE)
+        expect(not lines or int(lines[-1]) == MICRO_BATCHES * STEPS, "a fault ended training")
+
     def check_found(self, output, done):
         """The state after a run that failed: what was reported as saved is there."""
         saved = [int(step) for step in re.findall(r"^saved .*/step-(\d+)$", done.stdout + done.stderr, re.MULTILINE)]
@@ -161,6 +169,9 @@ class Replacement:
     def check_whole(self, output, warnings=""):
         with open(self.new(), "rb") as file:
             expect(self.content(output) == file.read(), "the new file is not whole")
+
+    def check_end(self, done):
+        pass
 
     def check_found(self, output, done):
         with open(self.new(), "rb") as new, open(self.old(), "rb") as old:
@@ -281,8 +292,9 @@ def try_case(scenario, fault, at, seed):
             place = os.path.basename(failed.split(" ", 1)[1]).removeprefix(".tmp-")
             line = fails(done.returncode, done, "")
             expect(done.returncode in (IO, CHECKPOINT, DATA), "another exit code")
-            # On a full disk it names the first file that had to be written.
-            expect(fault == "full" or place in line or os.path.basename(os.path.dirname(failed)) in line,
+            what.check_end(done)
+            # If the fault lasts, it names a file of one of the failures.
+            expect(fault in ("full", *LASTING) or place in line or os.path.basename(os.path.dirname(failed)) in line,
                    "the error does not name the file")
         if (done.returncode != DONE or warned) and os.path.exists(output):
             what.check_found(output, done)
@@ -297,12 +309,12 @@ def try_case(scenario, fault, at, seed):
     return end, [line for line in done.stderr.splitlines() if line.startswith(("error: ", "warning: "))]
 
 
-def fail_everywhere(scenario, sample):
+def fail_everywhere(scenario, sample, faults=FAULTS):
     """Tries `sample` of the cases, evenly distributed, or all."""
     if not os.path.exists(FAULTY):
         raise Skip("cifar-train-faulty was not built")
     counts = counts_of(scenario)
-    cases = [(scenario, fault, at, seed) for fault in FAULTS for at in range(counts[fault] + (fault == "power_loss"))
+    cases = [(scenario, fault, at, seed) for fault in faults for at in range(counts[fault] + (fault == "power_loss"))
              for seed in range(SEEDS.get(fault, 1))]  # power_loss: also after the end
     some = cases if FULL else cases[len(cases) // sample // 2::len(cases) // sample]
     lost, table, lines = [], collections.Counter(), collections.Counter()
@@ -328,6 +340,12 @@ def fail_everywhere(scenario, sample):
 @check
 def a_start_with_its_saves():
     fail_everywhere("start", 24)
+
+
+@check
+def a_start_on_a_disk_that_fails_for_a_while():
+    if not FULL:  # where it has tried these cases already
+        fail_everywhere("start", 16, LASTING)
 
 
 @check

@@ -183,6 +183,9 @@ def weights_files():
         "a header that is very deep": header_text(lambda text: text[:-1] + ',"a":' + DEEP),
         "a huge header": header_text(lambda text: text + " " * (8 << 20) + "x"),
         "a header of names": header_text(lambda text: text[:-1] + "".join(',"%d":{}' % i for i in range(100000)) + "}"),
+        "a header of 20 MB of tensors": header_text(lambda text: text[:-1] + "".join(
+            ',"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}' % i for i in range(370000)) + "}"),
+        "a header of 20 MB of numbers": header_text(lambda text: text[:-1] + ',"a":[' + "1," * 10000000 + "1]}"),
         "a note that is no text": header_text(lambda text: text.replace('"format":"pt"', '"format":7')),
         "notes that are a list": lambda w: whole('{"__metadata__":[]}', b""),
         "no notes": lambda w: whole({n: w.header[n] for n in w.names()}, w.body),
@@ -534,6 +537,24 @@ def manifests_made_on_purpose():
 @check
 def states_made_on_purpose():
     try_checkpoints(states(), 100, ["--resume", "--resume PATH"])
+
+
+@check
+def a_record_that_is_longer_than_any_of_a_run():
+    """A resume drops it, as it does all that is no record, without reading its numbers into memory."""
+    trial, folder = Trial(), path("run")
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(original(), folder)
+    records = os.path.join(folder, "metrics.jsonl")
+    before = read(records)
+    write(records, before + b'{"event":"step","step":0,"x":[' + b"1," * 10000000 + b"1]}\n")
+    size = os.path.getsize(records)
+    for words in (["report", folder, "--text"], train_words(folder, settings())):
+        need = trial.need(words[0], [word.replace(folder, original()) for word in words])
+        code, text, memory, _ = trial.start(words)
+        expect_equal(code, DONE, text)
+        expect(memory < need + MEMORY + size, words, "%d MiB" % (memory >> 20))
+    expect(len(read(records)) < 2 * len(before), "the line is still there")
 
 
 @check

@@ -186,6 +186,18 @@ def pictures_made_on_purpose():
     try_data("folder", cases, "0.png", "image_folder", 40, ("train", "data verify", "data convert"))
 
 
+@check
+def a_picture_of_one_long_row():
+    """Resized as long as its shorter side asks, it would have more pixels in a row than an int counts."""
+    data = path("long", "data")
+    shutil.copytree(sound_folder(), data)
+    write(os.path.join(data, "train", "gull", "0.png"), b"P6 9000000 1 255\n" + bytes(30))
+    settings = {**SETTINGS, "data.path": data, "data.resize": 256, "data.max_pixels": 100000000}
+    fails(DATA, run(*train_words(path("long", "run"), settings, config=LINEAR)), "0.png", "9000000")
+    skipping = run(*train_words(path("long", "skips"), {**settings, "data.on_corrupt": "skip"}, config=LINEAR))
+    expect_equal(skipping.returncode, DONE, skipping.stderr)
+
+
 # ---- MNIST
 
 @check

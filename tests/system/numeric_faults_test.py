@@ -1,5 +1,6 @@
-"""Damage to numbers while a run computes: a bit that flips in one rank's memory, moments that are not finite, losses
-that overflow."""
+"""Damage to numbers in the memory of one of several ranks while a run computes: a flipped bit, a number that is none.
+Elsewhere: losses that are not finite (errors_test: divergence), weights and moments that are not (foreign_weights_test,
+best_test, save_test.cpp), fp16's overflows (cuda_ranks_test, loss_scale_test.cpp)."""
 import contextlib
 import math
 import os

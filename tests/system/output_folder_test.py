@@ -226,6 +226,17 @@ def a_moved_folder_is_missed_at_each_save():
 
 
 @check
+def checkpoints_that_cannot_be_listed_do_not_end_training():
+    out = path("unlisted")
+    job = long_run(out, train__max_steps=1000)
+    os.rename(os.path.join(out, "ckpt"), os.path.join(out, "aside"))
+    os.symlink("ckpt", os.path.join(out, "ckpt"))
+    done = finish(job)
+    fails(IO, done, "ckpt")
+    expect(done.stderr.count("warning: no checkpoint was saved") > 1, done.stderr)
+
+
+@check
 def a_folder_that_comes_back_is_saved_to():
     there, away = path("back"), path("not-back")
     job = long_run(there)
@@ -237,6 +248,20 @@ def a_folder_that_comes_back_is_saved_to():
     expect_equal(done.returncode, STOPPED, done.stderr)
     expect_equal(records(there, "checkpoint")[-1]["step"], checkpoints(there)[-1])
     expect_equal(run("ckpt", "verify", there).returncode, DONE)
+
+
+@check
+def removed_records_are_missed_and_go_on():
+    out = path("unrecorded")
+    job = long_run(out)
+    file = os.path.join(out, "metrics.jsonl")
+    os.remove(file)
+    wait_for(lambda: os.path.exists(file) and len(records(out, "checkpoint")) > 1, job)
+    os.kill(job.pid, signal.SIGUSR1)
+    done = finish(job)
+    expect_equal(done.returncode, STOPPED, done.stderr)
+    expect_equal(done.stderr.count("metrics.jsonl' was removed or replaced"), 1, done.stderr)
+    expect_equal(records(out, "checkpoint")[-1]["step"], checkpoints(out)[-1])
 
 
 @check

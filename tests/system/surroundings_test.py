@@ -240,6 +240,29 @@ def a_host_that_changes_its_name():
 
 
 @check
+def names_that_are_not_utf_8():
+    """Of the host and of the working folder: records have them escaped."""
+    need_namespaces()
+    folder = os.fsencode(path("here")) + b"\xff"
+    os.mkdir(folder)
+    os.symlink(few(), folder + b"/data")
+    rename = "import os, socket, sys; socket.sethostname(b'\\xff\\xfebad'); os.execv(sys.argv[1], sys.argv[1:])"
+    for ranks in (1, 2):
+        output = path("no-utf-8-%d" % ranks)
+        words = Ranks(ranks).words(*train_words(output, settings(data__path="data")))
+        as_usual(output, ["unshare", "-u", sys.executable, "-c", rename, *words], cwd=folder)
+        expect_equal(records(output, "start")[0]["host"], "\\xff\\xfebad")
+
+
+@check
+def a_host_name_that_is_too_long_for_ucx():
+    need_namespaces()
+    done = finish(start(["unshare", "-u", *shell("hostname %s;" % ("h" * 64), PROGRAM, "doctor")]))
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect("UCX" in done.stdout, done.stdout)
+
+
+@check
 def a_clock_that_jumps():
     if not clock.LIBRARY:
         raise Skip("needs libfaketime (Debian: faketime)")

@@ -13,7 +13,7 @@ namespace ct::report {
 namespace {
 
 constexpr size_t kMostClasses = 1 << 16, kMostPairs = 1 << 20, kMostBins = 100, kMostAnswers = 5;
-constexpr uint64_t kMostBytes = 64 << 20, kMostSheetBytes = 2 << 20;
+constexpr uint64_t kMostBytes = 32 << 20, kMostSheetBytes = 2 << 20;
 
 const Tree& list_in(const Tree& object, const char* key) {
   static const Tree kEmpty = Tree::array();

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "metrics/metrics_log.h"
+
 namespace ct::report {
 namespace {
 
@@ -150,6 +152,7 @@ void take_classes(const Tree& record, RunRecords& records) {
 bool take_line(std::string_view line, RunRecords& records) {
   if (const std::optional<Fields> fields = FlatLine(line).read(); fields && is_of_numbers(fields->event))
     return take_numbers(*fields, records);
+  if (line.size() > kLongestRecord) return false;
   Tree record = shallow_json(line);
   if (!record.is_object()) return false;
   const Fields fields = fields_of(record);

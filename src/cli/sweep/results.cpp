@@ -86,7 +86,7 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
   std::map<int64_t, double> losses;       // of training, by epoch
   bool ended = false;
   for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json record = record_in(line);
     if (!record.is_object() || !record.value("event", Json()).is_string()) continue;
     const std::string event = record["event"], reason = record.value("reason", Json("")).dump();
     ended = event == "end" && (reason == "\"finished\"" || reason == "\"stopped early\"");

@@ -27,7 +27,7 @@ class SweepRunner {
   struct Options {
     Path out;                        // the folder of the runs' folders
     std::vector<std::string> words;  // a `train` command, of all runs
-    std::string initial;             // its options of initial weights; empty: none
+    std::string initial;             // its options of initial weights, printable; empty: none
     int64_t parallel = 1;
     int64_t gpus = 0;  // of each parallel run
   };

@@ -2,8 +2,12 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
+
+#include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace ct {
 namespace {
@@ -20,6 +24,13 @@ void find(void* library, const char* name, Function*& function) {
 }  // namespace
 
 UcxApi open_ucx() {
+  // Debian's 1.13 copies the host's name into 64 bytes when it is opened, and a longer one ends the process.
+  utsname host{};
+  if (uname(&host) == 0 && std::strlen(host.nodename) >= 64)
+    fail(ExitCode::usage,
+         "UCX, which connects ranks on several hosts, cannot be opened where the host's name has 64 "
+         "characters: give host ",
+         in_quotes(host.nodename), " a shorter one");
   // It speaks on standard output, and takes over the signals of crashes, unless it is told not to before it is opened.
   setenv("UCX_LOG_LEVEL", "fatal", 0);
   setenv("UCX_HANDLE_ERRORS", "none", 0);

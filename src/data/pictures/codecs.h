@@ -7,7 +7,7 @@ namespace ct {
 
 inline constexpr const char* kEndsTooEarly = "truncated: the file ends before the picture does";
 
-/// Error(data) for a picture of more pixels than data.max_pixels.
+/// Error(data) for a picture with a side of more than kMostSide, or of more pixels than data.max_pixels.
 void require_allowed(PictureSize size, const DecodeOptions& options);
 /// Error(bug) for a window that is empty or not in the picture.
 void require_inside(const Window& window, PictureSize size);

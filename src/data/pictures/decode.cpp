@@ -66,6 +66,9 @@ PicturePart decode_part(std::span<const std::byte> file, const ChooseWindow& win
 }  // namespace
 
 void require_allowed(PictureSize size, const DecodeOptions& options) {
+  if (const int longer = std::max(size.width, size.height); longer > kMostSide)
+    fail(ExitCode::data, size.width, "x", size.height, ": ", longer, " pixels are more than a side may have, ",
+         kMostSide, ": cut it");
   if (const int64_t pixels = int64_t{size.width} * size.height; pixels > options.max_pixels)
     fail(ExitCode::data, size.width, "x", size.height, ": ", pixels, " pixels are more than data.max_pixels, ",
          options.max_pixels, ", which may be raised (data verify, data convert: --max-pixels)");

@@ -18,6 +18,9 @@
 namespace ct {
 
 inline constexpr int64_t kMaxPixels = 100'000'000;
+/// Of width and height: libpng's own limit, for all formats. The longer side of a picture of one row stays an int when
+/// its shorter one is resized to the most that data.resize allows.
+inline constexpr int kMostSide = 1'000'000;
 
 struct DecodeOptions {
   int64_t max_pixels = kMaxPixels;  // data.max_pixels

@@ -47,7 +47,7 @@ bool is_record_of_a_run(const Json& json) {
 bool has_records(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
-    if (is_record_of_a_run(Json::parse(line, nullptr, /*allow_exceptions=*/false))) return true;
+    if (is_record_of_a_run(record_in(line))) return true;
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
   return false;
@@ -148,7 +148,7 @@ bool is_own_token(const Path& path) {
 void each_record(const Path& out, std::string_view event, const std::function<void(int64_t, const Json&)>& use) {
   std::istringstream lines(read_file(out / kMetricsFile));
   for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json record = record_in(line);
     if (!record.is_object() || record.value("event", Json()) != event) continue;
     if (const Json step = record.value("step", Json()); step.is_number_integer()) use(step.get<int64_t>(), record);
   }
@@ -184,10 +184,17 @@ bool holds_run(const Path& out) {
 }
 
 void require_own_files(const Path& out) {
-  if (holds_run(out)) return;
   const auto refuse = [&](const Path& path, std::string_view why) {
     fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
   };
+  std::vector<Path> written = {out / kCheckpointFolder / kLatestFile};
+  for (const std::string_view name : kRunFiles) written.push_back(out / name);
+  for (const Path& path : written) {
+    if (is_folder(path)) refuse(path, "is a folder, in whose place a run writes a file");
+    if (is_real_folder(temporary_of(path)))
+      refuse(temporary_of(path), "is a folder, in whose place a run writes a file");
+  }
+  if (holds_run(out)) return;
   for (const RunFile& file : run_files(out))
     if (!is_own(file.path, file.accepts))
       refuse(file.path, "was not written by this program, or was edited since, and a run would replace it");

@@ -54,8 +54,9 @@ void each_record(const Path& out, std::string_view event, const std::function<vo
 /// Do its records tell of a checkpoint?
 bool has_saved(const Path& out);
 
-/// For a folder without a run: throws Error(usage) with the first file that a run would replace and that no run wrote:
-/// any weights, or a configuration, records or a table without this program's marks.
+/// Throws Error(usage) with the first folder in the place of a run's file or of a temporary one for it. For a folder
+/// without a run also with the first file that a run would replace and that no run wrote: any weights, or a
+/// configuration, records or a table without this program's marks.
 void require_own_files(const Path& out);
 
 /// For a folder with a run: renames such files (an edited configuration, weights damaged beyond recognition), so that

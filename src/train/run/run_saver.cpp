@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "train/agree.h"
 
 namespace ct {
@@ -87,16 +88,18 @@ void RunSaver::saved(const CheckpointWriter::Saved& what) {
 
 /// All ranks come here together.
 void RunSaver::not_saved(const Error& e, MustSucceed must) {
+  bool intact = false;  // the one before
   try {
-    if (folder_ != nullptr && e.code() == ExitCode::io) folder_->remove_spare_best();  // they would fill the disk
+    if (folder_ != nullptr && e.code() == ExitCode::io) {
+      intact = folder_->contains(saved_step_);
+      folder_->remove_spare_best();  // they would fill the disk
+    }
   } catch (const Error&) {  // the error that led here says more
   }
   if (must == MustSucceed::yes || run_.config.checkpoint.on_failure == SaveFailure::error || e.code() != ExitCode::io)
     throw e;
-  const std::string last = folder_ != nullptr && folder_->contains(saved_step_)
-                               ? str("the one of step ", saved_step_, " is intact, training continues")
-                               : "training continues";
-  run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "): ", e.what()));
+  const std::string last = intact ? str("the one of step ", saved_step_, " is intact, ") : "";
+  run_.log.warn(str("no checkpoint was saved at step ", saving_step_, " (", last, "training continues): ", e.what()));
 }
 
 void RunSaver::require_folder() {
@@ -163,7 +166,9 @@ Metadata RunSaver::metadata() const {
   const Config& config = run_.config;
   const Datasets& data = run_.session.data();
   const LocateOptions folders = split_folders(config);
-  const auto given = [](const Path& path) { return path.empty() ? "" : absolute_of(path).string(); };
+  // Of the configuration, which is UTF-8; the folder that it begins at need not be.
+  const auto whole = [](const Path& path) { return printable(absolute_of(path).native()); };
+  const auto given = [&](const Path& path) { return path.empty() ? "" : whole(path); };
   const auto origin = [](bool own, const Portion& share) {
     return own ? std::string(kOwnImages) : share.is_share() ? to_text(share) : std::string(kNoImages);
   };
@@ -174,7 +179,7 @@ Metadata RunSaver::metadata() const {
                       .std = config.data.std,
                       .class_names = data.train->class_names(),
                       .dataset = data.train->name(),
-                      .data_path = absolute_of(config.data.path).string(),
+                      .data_path = whole(config.data.path),
                       .data_train = given(folders.train),
                       .data_val = given(folders.val),
                       .data_test = given(folders.test),

@@ -265,6 +265,12 @@ TEST(Decode, TooManyPixelsAreRefusedBeforeTheyAreDecoded) {
   expect_problem(bomb, "65500x65500: 4290250000 pixels are more than data.max_pixels");
 }
 
+TEST(Decode, SidesThatAreTooLongAreRefused) {
+  for (const char* header : {"P6 1000001 1 255\n", "P5 1 99999999 255\n"})
+    expect_problem(bytes_of(header), " pixels are more than a side may have, 1000000: cut it");
+  expect_problem(bytes_of("P6 1000000 1 255\n"), "truncated");
+}
+
 TEST(Decode, EveryTruncationIsFound) {
   const Picture picture = made_up_picture(48, 40);
   for (const FileBytes& file :

@@ -67,6 +67,18 @@ TEST(RunFiles, OthersAreNamed) {
   EXPECT_NE(error_of(ExitCode::usage, [&] { require_own_files(folder.path()); }), "");
 }
 
+TEST(RunFiles, FoldersInThePlaceOfFilesAreNamedInARunToo) {
+  for (const char* name :
+       {"metrics.jsonl", "last.bin", ".tmp-config.yaml", ".tmp-metrics.jsonl", "ckpt/latest", "ckpt/.tmp-latest"}) {
+    TemporaryFolder folder;
+    std::filesystem::create_directories(folder / name);
+    std::filesystem::create_directories(folder / "ckpt" / "step-00000001");
+    const std::string line = error_of(ExitCode::usage, [&] { require_own_files(folder.path()); });
+    EXPECT_NE(line.find(str(name, "' is a folder, in whose place a run writes a file: move it away")), line.npos)
+        << line;
+  }
+}
+
 TEST(RunFiles, WhatAPowerFailureLeavesIsOurs) {
   const std::string record = R"({"event":"start","step":0,"version":"0.1.0","model":"cnn"})";
   for (const auto& [name, text] :
