@@ -286,7 +286,7 @@ def paths_that_cannot_be_looked_at():
             expect("internal" not in line, line)
         for verb in ["eval", "export", "ckpt inspect", "ckpt verify", "ckpt ls"]:
             option = [] if verb.startswith("ckpt") else ["--ckpt"]
-            out = ["--out", path("x.st")] if verb == "export" else []
+            out = ["--out", path("x.safetensors")] if verb == "export" else []
             refused(CHECKPOINT, *verb.split(), *option, place, *out)
         common = train_words(os.path.join(work, "run"), settings())
         refused(CHECKPOINT, *common, "--init", place)
