@@ -29,8 +29,8 @@ ExportFormat format_of(const std::string& word, const std::string& out) {
   const ExportFormat format = of_word(word, by_name);
   const std::string own = str(".", word_of(format));
   constexpr std::string_view kOthers[] = {".onnx", ".safetensors", ".pth", ".pt"};
-  const bool is_other = word.empty() ? !extension.empty() : std::ranges::find(kOthers, extension) != std::end(kOthers);
-  if (extension != own && is_other)
+  const bool is_own = extension == own || extension.empty() || extension == ".bin";  // as a run names its weights
+  if (!is_own && (word.empty() || std::ranges::find(kOthers, extension) != std::end(kOthers)))
     fail(ExitCode::usage, "--out ", in_quotes(out), ": this version writes ",
          word.empty() ? "safetensors and ONNX" : own.substr(1), ", not ", extension, " files",
          word.empty() ? "" : str(", with --format ", own.substr(1)), "; give a name such as ",

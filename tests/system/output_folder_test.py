@@ -82,12 +82,12 @@ def links_are_followed():
 
 @check
 def files_of_others_are_not_replaced():
-    mine = file_of("mine/notes.txt")
-    fails(USAGE, export(mine), "notes.txt", "not written by this program")
+    mine = file_of("mine/notes.safetensors")
+    fails(USAGE, export(mine), "notes.safetensors", "not written by this program")
     fails(USAGE, export(os.path.dirname(mine)), "names no file")
     fails(USAGE, export(path("mine") + "/"), "names no file")
     expect_equal(content_of(mine), b"somebody's own\n")
-    expect_equal(export(file_of("mine/own.st", content_of(best()))).returncode, DONE)
+    expect_equal(export(file_of("mine/own.safetensors", content_of(best()))).returncode, DONE)
     shutil.copytree(trained(), path("needed"))
     for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin"]:
         fails(USAGE, export(path("needed", name)), os.path.basename(name), "belongs to a run")
