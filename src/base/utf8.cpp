@@ -29,14 +29,22 @@ bool is_control(std::string_view text, size_t at) {
 
 namespace {
 
+/// U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069: they could show a text in another order than it has.
+bool turns_direction(std::string_view character) {
+  if (character == "\u061c" || character == "\u200e" || character == "\u200f") return true;
+  return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
+}
+
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
     const size_t length = utf8_length(text, at), bytes = std::max<size_t>(length, 1);
-    if (length > 0 && (!is_control(text, at) || kept.find(text[at]) != kept.npos)) {
-      out += text.substr(at, bytes);
+    const std::string_view character = text.substr(at, bytes);
+    const bool is_safe = length > 0 && !is_control(text, at) && !(length > 1 && turns_direction(character));
+    if (is_safe || kept.find(text[at]) != kept.npos) {
+      out += character;
     } else {
-      for (const unsigned char byte : text.substr(at, bytes)) out += fmt::format("\\x{:02x}", byte);
+      for (const unsigned char byte : character) out += fmt::format("\\x{:02x}", byte);
     }
     at += bytes;
   }

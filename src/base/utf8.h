@@ -14,8 +14,8 @@ size_t utf8_length(std::string_view text, size_t at);
 /// `at`.
 bool is_control(std::string_view text, size_t at);
 
-/// External text, safe for a terminal: control characters, including line breaks, and invalid UTF-8 become escapes such
-/// as \x0a.
+/// External text, safe for a terminal: control characters, including line breaks, characters that change the direction
+/// of writing, and invalid UTF-8 become escapes such as \x0a.
 std::string printable(std::string_view text);
 
 /// The same, but line breaks and tabs stay.

@@ -12,9 +12,11 @@
 #include "base/standard_streams.h"
 #include "base/text.h"
 #include "cli/children.h"
+#include "cli/compare/record.h"
 #include "cli/compare/table.h"
 #include "cli/compare/ways.h"
 #include "cli/csv_table.h"
+#include "cli/fitting_run.h"
 #include "cli/report/page.h"
 #include "cli/training_words.h"
 #include "cli/verbs.h"
@@ -27,9 +29,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr int64_t kSteps = 500;
+
 struct CompareFlags {
   TrainingWords training;
-  int64_t ranks = 2, steps = 500;
+  int64_t ranks = 2;
+  std::optional<int64_t> steps;
   std::string output = "runs/compare", html;
   bool quiet = false;
 };
@@ -39,12 +44,36 @@ void add_options(CLI::App& app, CompareFlags& f) {
   app.add_option("--ranks", f.ranks, "ranks, where there are several")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--steps", f.steps, "optimizer steps (train.max_steps); 0: as the configuration says")
-      ->check(CLI::Range(0, 1'000'000'000))
+  app.add_option("--steps", f.steps,
+                 str("optimizer steps (default: as train.max_steps or --set train.epochs says, otherwise ", kSteps,
+                     "); 0: as the configuration says"))
+      ->check(CLI::Range(0, 1'000'000'000));
+  app.add_option("--output", f.output,
+                 "the folder of the runs' folders; a comparison of the same settings that is there goes on, one of "
+                 "other settings is an error")
+      ->type_name("FOLDER")
       ->capture_default_str();
-  app.add_option("--output", f.output, "the folder of the runs' folders")->capture_default_str();
-  app.add_option("--html", f.html, "also write this file: the table, and the report of the runs");
+  app.add_option("--html", f.html, "also write this file: the table, and the report of the runs")->type_name("FILE");
   app.add_flag("-q,--quiet", f.quiet, "print the table only");
+}
+
+/// The configuration of all ways; `sources` gets the steps of --steps, or those that nothing else says.
+Config config_of_ways(ConfigSources& sources, const CompareFlags& f, std::vector<std::string>* warnings) {
+  std::vector<std::string> not_yet;  // the warnings, before the steps are known
+  const Config config = load_config(sources, &not_yet);
+  const auto is_word = [&](const char* key) {
+    const auto origin = config.origins.find(key);
+    return origin != config.origins.end() && origin->second.starts_with("--");
+  };
+  if (is_word("zero_optimization.stage"))
+    fail(ExitCode::usage, config.origins.at("zero_optimization.stage"),
+         ": leave it out, because compare trains with every stage");
+  if (f.steps && is_word("train.max_steps"))
+    fail(ExitCode::usage, "--steps and ", config.origins.at("train.max_steps"), " are both given: leave one out");
+  const bool is_said = is_word("train.max_steps") || is_word("train.epochs") || config.train.max_steps >= 0;
+  const int64_t steps = f.steps ? *f.steps : is_said ? 0 : kSteps;
+  if (steps > 0) sources.sets.push_back(str("train.max_steps=", steps));
+  return load_config(sources, warnings);
 }
 
 /// One run after the other. A run that fails does not keep the others from being trained.
@@ -133,31 +162,36 @@ int verb_compare(const Words& words) {
   std::vector<std::string> warnings;
   ConfigSources sources = f.training.sources(&warnings);
   require_words_of_several_runs(f.training, sources, "compare");
-  if (f.steps > 0) sources.sets.push_back(str("train.max_steps=", f.steps));
-  const Config config = load_config(sources, &warnings);
+  const Config config = config_of_ways(sources, f, &warnings);
   for (const std::string& line : warnings) warn(line);
   Words common = train_words(sources);
   const Words initial = f.training.initial_words();
   common.insert(common.end(), initial.begin(), initial.end());
   std::vector<std::string> left_out;
   const std::vector<Way> ways = ways_to_train(config, f.ranks, &left_out);
+  const ComparedSettings settings = compared_settings(config, f.ranks, joined(initial, " "));
+  std::vector<Words> commands;
+  for (const Way& way : ways) commands.push_back(words_of_way(way, common, config, f.ranks, f.output));
+  shown("checking the configuration", [&] { require_fitting_run(config, 1, f.training); });
+  const bool goes_on = holds_comparison(f.output, settings);
 
   outlive_readers();  // as a run does
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
+  if (goes_on)
+    console.note(f.output + ": goes on with the comparison that is there; finished ways are not trained again");
+  FileSystem files;
+  if (!goes_on) begin_comparison(files, f.output, settings);
   Comparison comparison(f, ways, console);
-  for (size_t i = 0; i < ways.size() && !Comparison::stopped(); ++i)
-    comparison.train(i, words_of_way(ways[i], common, config, f.ranks, f.output));
+  for (size_t i = 0; i < ways.size() && !Comparison::stopped(); ++i) comparison.train(i, commands[i]);
   if (Comparison::stopped()) {
     console.note("stopped on request: run the same command again to continue");
     return static_cast<int>(ExitCode::stopped);
   }
-  console.note(kColumnsOfWays);
+  if (!comparison.runs().empty()) console.note(kColumnsOfWays);
   for (const std::string& line : left_out) console.note(line);
-  if (!f.html.empty() && !comparison.runs().empty()) {
-    FileSystem files;
+  if (!f.html.empty() && !comparison.runs().empty())
     write_file_atomic(files, f.html,
                       report::page_text({.title = "Ways to train " + config.model.name, .runs = comparison.runs()}));
-  }
   comparison.conclude();
   return 0;
 }

@@ -133,6 +133,7 @@ int data_convert(const Words& words) {
   app.add_option(
          "--out", out,
          str("the packed file, NAME", kPackedSuffix, "; for the python archive, the folder for ", kCifarFolder, "/"))
+      ->type_name("FILE")
       ->required();
   app.add_option("--resize", options.resize,
                  "resize larger pictures to this shorter side in pixels; 0: keep their size")

@@ -23,8 +23,9 @@ int data_fetch(const Words& words) {
   bool quiet = false;
   std::vector<std::string> mirrors;
   app.add_option("NAME", name, joined(published(), " | ", &Published::key))->required();
-  CLI::Option* const to =
-      app.add_option("--out", out, "the folder that gets a data set's folder: data.path")->capture_default_str();
+  CLI::Option* const to = app.add_option("--out", out, "the folder that gets a data set's folder: data.path")
+                              ->type_name("FOLDER")
+                              ->capture_default_str();
   app.add_option("--mirror", mirrors,
                  str("the address of a folder that has the published files, instead of the published addresses; "
                      "several are tried in their order (default: ",

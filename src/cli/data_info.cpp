@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/config_lookup.h"
@@ -91,10 +93,16 @@ std::string text_of(const Described& described) {
                 sizes->pictures < train.count() ? str(" among ", sizes->pictures) : "", "\n");
   for (const Part& part : described.parts)
     for (const std::string& line : notes_of(*part.set, part.split)) text += printable(line) + "\n";
-  text += fmt::format("\n{:<5}  {:<16}", "class", "name");
+  int columns = 16;
+  for (const std::string& name : train.class_names()) columns = std::max(columns, columns_of(printable(name)));
+  const auto row = [&](const std::string& number, const std::string& name) {
+    const auto blanks = static_cast<size_t>(columns - columns_of(name));  // fmt counts some characters otherwise
+    return str("\n", fmt::format("{:>5}", number), "  ", name, std::string(blanks, ' '));
+  };
+  text += row("class", "name");
   for (const Part& part : described.parts) text += fmt::format("  {:>6}", part.name);
   for (size_t c = 0; c < train.class_names().size(); ++c) {
-    text += fmt::format("\n{:>5}  {:<16}", c, printable(train.class_names()[c]));
+    text += row(std::to_string(c), printable(train.class_names()[c]));
     for (const Part& part : described.parts) text += fmt::format("  {:>6}", part.counts[c]);
   }
   const ChannelStatistics statistics = channel_statistics(train);
@@ -138,7 +146,7 @@ int data_info(const Words& words) {
   bool as_json = false;
   app.add_option("PATH", what, "--data PATH, or a configuration (YAML, JSON) whose data set it is");
   options.add_to(app);
-  app.add_option("--sheet", sheet, "write this PNG with up to ten images of every class");
+  app.add_option("--sheet", sheet, "write this PNG with up to ten images of every class")->type_name("FILE");
   app.add_flag("--json", as_json, "print JSON");
   if (!parse(app, words)) return 0;
   if (!what.empty() && app.count("--data") > 0)

@@ -11,7 +11,7 @@ void DataOptions::add_to(CLI::App& app) {
   app.add_option("--data,--path", path, "folder of the data sets, or of one data set")
       ->type_name("FOLDER")
       ->capture_default_str();
-  app.add_option("--dataset", dataset, "the kind of data set; auto: the first one found")
+  app.add_option("--dataset", dataset, "the kind of data set (data.dataset); auto: the first one found")
       ->check(CLI::IsMember(dataset_choices()))
       ->capture_default_str();
 }

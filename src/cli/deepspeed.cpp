@@ -39,7 +39,8 @@ int import_file(const Words& words) {
   app.add_option("FILE,--deepspeed_config", name, "a DeepSpeed JSON file, or its content in URL-safe base64")
       ->type_name("CONFIG")
       ->required();
-  app.add_option("--out", out, "write the configuration to this new file, and print the comments only");
+  app.add_option("--out", out, "write the configuration to this new file, and print the comments only")
+      ->type_name("FILE");
   if (!parse(app, words)) return 0;
   const std::filesystem::path path = locate_config(name, /*option=*/"");
   const Import result = import_config(path);
@@ -115,7 +116,7 @@ ForeignFlags add_foreign_flags(CLI::App& app) {
   app.add_flag("--sync-bn,--sync_bn,--sync_batchnorm", flags->sync_bn, "batch norm over all ranks")
       ->group("");  // refused by the configuration
   app.add_option("--dtype", flags->dtype, "fp32 | bf16 | fp16")->group(tutorial);
-  app.add_option("--stage", flags->stage, "zero_optimization.stage")->group(tutorial);
+  app.add_option("--stage", flags->stage, "the ZeRO stage (zero_optimization.stage)")->group(tutorial);
   app.add_option("--log-interval", flags->log_interval, "train.log_interval")->group(tutorial);
   TutorialFlags::Moe& moe = flags->moe;
   app.add_flag("--moe", moe.moe, "model.name: cnn_moe, mixtures of experts")->group(tutorial);

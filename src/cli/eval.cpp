@@ -223,8 +223,9 @@ void add_options(CLI::App& app, EvalFlags& f) {
       app.add_option("--max-images", f.max_images, "evaluate the first N images only; 0: all")->check(count_problem);
   app.add_option("--on-corrupt", f.on_corrupt, "error | skip: the reaction to a damaged image (default: the run's)")
       ->check(CLI::IsMember(words_of(OnCorrupt{})));
-  app.add_option("--confusion", f.confusion, "a CSV file to write: images by true class and answered class");
-  app.add_option("--predictions", f.predictions, "a CSV file to write: the answer for each image");
+  app.add_option("--confusion", f.confusion, "a CSV file to write: images by true class and answered class")
+      ->type_name("FILE");
+  app.add_option("--predictions", f.predictions, "a CSV file to write: the answer for each image")->type_name("FILE");
   app.add_flag("--temperature", f.temperature,
                "fit the temperature of the probabilities on the run's validation images");
   app.add_flag("--json", f.json, "one JSON object instead of text");

@@ -27,12 +27,14 @@ ExportFormat format_of(const std::string& word, const std::string& out) {
   const std::string extension = lower_case(std::filesystem::path(out).extension().string());
   const ExportFormat by_name = extension == ".onnx" ? ExportFormat::onnx : ExportFormat::safetensors;
   const ExportFormat format = of_word(word, by_name);
-  const std::string_view name = word_of(format);
+  const std::string own = str(".", word_of(format));
   constexpr std::string_view kOthers[] = {".onnx", ".safetensors", ".pth", ".pt"};
-  if (extension != str(".", name) && std::ranges::find(kOthers, extension) != std::end(kOthers))
+  const bool is_own = extension == own || extension.empty() || extension == ".bin";  // as a run names its weights
+  if (!is_own && (word.empty() || std::ranges::find(kOthers, extension) != std::end(kOthers)))
     fail(ExitCode::usage, "--out ", in_quotes(out), ": this version writes ",
-         word.empty() ? "safetensors and ONNX" : name, ", not ", extension, " files",
-         word.empty() ? "" : str(", with --format ", name), "; give a name such as model.", name);
+         word.empty() ? "safetensors and ONNX" : own.substr(1), ", not ", extension, " files",
+         word.empty() ? "" : str(", with --format ", own.substr(1)), "; give a name such as ",
+         word.empty() ? "model.safetensors or model.onnx" : "model" + own);
   return format;
 }
 
@@ -58,7 +60,9 @@ int verb_export(const Words& words) {
   app.add_option("RUN,--ckpt", options.checkpoint,
                  "a weights file, or the folder of a run (its best.bin) or checkpoint")
       ->required();
-  app.add_option("--out", options.out, "the file to write")->required();
+  app.add_option("--out", options.out, "the file to write: NAME.safetensors or NAME.onnx")
+      ->type_name("FILE")
+      ->required();
   app.add_option("--format", format_word, "safetensors | onnx (default: by the name of --out)")
       ->check(CLI::IsMember(words_of(ExportFormat{})));
   app.add_flag("--raw", options.raw, "ONNX: the output is the logits, not the probabilities");

@@ -19,7 +19,7 @@ int verb_jobscript(const Words& words) {
   JobOptions job;
   int nodes = 1, ranks = 1;
   add_config_options(app, files);
-  add_key_option(app, files, "--output", "output", "the run's folder (output)");
+  add_key_option(app, files, "--output", "output", "the run's folder (output)")->type_name("FOLDER");
   add_key_option(app, files, "--device", "device", "auto | cpu | cuda");
   app.add_option("--scheduler", job.scheduler, "slurm | sge | pbs")->required();
   app.add_option("--nodes", nodes, "hosts")->check(CLI::Range(1, 65536))->capture_default_str();

@@ -115,7 +115,7 @@ Configurations that come with the program are in
 .SH ENVIRONMENT
 .TP
 .B NO_COLOR
-if it is set to any text, no escape sequences are written to a terminal
+has no effect, because colours and escape sequences are never written
 .TP
 .B TERM
 if it is
@@ -127,6 +127,32 @@ the width of lines, where standard output is no terminal
 .TP
 .B CUDA_VISIBLE_DEVICES
 the GPUs that ranks use
+.TP
+.B CIFAR_TRAIN_MIRROR
+addresses of folders, between blanks, from which published data sets and
+weights are downloaded instead of the published addresses
+.TP
+.B XDG_CACHE_HOME
+the folder in which
+.I cifar\-train/
+keeps downloaded weights; otherwise
+.I ~/.cache
+.TP
+.B http_proxy
+.TQ
+.B https_proxy
+.TQ
+.B all_proxy
+.TQ
+.B no_proxy
+the proxies of downloads, and the hosts without one
+.TP
+.B CURL_CA_BUNDLE
+.TQ
+.B SSL_CERT_FILE
+.TQ
+.B SSL_CERT_DIR
+the certificates of downloads; otherwise the system's
 .TP
 .B TMPDIR
 the folder of temporary files

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cli/ranks.h"
+#include "fetch/address.h"
 #include "fetch/fetch.h"
 #include "metrics/console.h"
 
@@ -13,7 +14,8 @@ namespace ct {
 std::string mirror_problem(const std::string& address) {
   return address.starts_with("http://") || address.starts_with("https://")
              ? ""
-             : in_quotes(address) + " is not the address of a folder, which begins with https:// or http://";
+             : in_quotes(without_password(address)) +
+                   " is not the address of a folder, which begins with https:// or http://";
 }
 
 DownloadOptions download_options() {

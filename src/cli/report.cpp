@@ -131,7 +131,8 @@ int verb_report(const Words& words) {
   app.add_option("RUN", f.runs, "folders of runs, also of some that go on, or of a sweep")
       ->type_name("FOLDER")
       ->required();
-  app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)");
+  app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)")
+      ->type_name("FILE");
   auto* const text = app.add_flag("--text", f.text, "draw the curves in the terminal");
   auto* const csv = app.add_flag("--csv", f.csv, "the curves as a table, on standard output or in --out");
   auto* const svg = app.add_flag("--svg", f.svg, "the chart alone, on standard output or in --out");

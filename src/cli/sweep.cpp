@@ -13,6 +13,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "cli/fitting_run.h"
 #include "cli/jobscript/options.h"
 #include "cli/programs.h"
 #include "cli/ranks.h"
@@ -20,7 +21,6 @@
 #include "cli/training_words.h"
 #include "cli/verbs.h"
 #include "comm/detect_launch.h"
-#include "comm/host/threads.h"
 #include "train/config/print.h"
 #include "train/config/schema.h"
 #include "train/device.h"
@@ -114,18 +114,10 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
        " GPUs, this machine has ", gpus, ": give ", fewer, narrower, "or --device cpu");
 }
 
-/// What the run would refuse once it knows its host and its images, before any run begins.
-void require_fitting_host(const SweepFlags& f, const SweepOutcome& run) {
-  const auto comm = make_solo();
-  const BatchSizes batch = batch_sizes(run.config, run.ranks);
+/// What the run would refuse, before any run begins.
+void require_fitting(const SweepOutcome& run, const TrainingWords& words) {
   try {
-    for (const Error& lack : host_lacks(run.config, run.ranks)) throw lack;
-    const Datasets data = open_datasets(run.config, *comm, IfAbsent::write_later, data_kinds(), /*keeps_run=*/true);
-    const Programs programs = lower_programs(run.config, batch, {0, static_cast<int>(run.ranks)}, data.spec());
-    if (const std::string& file = f.training.initial_file(); !file.empty())
-      require_fitting_weights(SafetensorsFile(weights_file(file), SafetensorsFile::Check::header),
-                              f.training.init_options(), programs.graph);
-    const Pipeline pipeline(*data.train, data.parts.training, {.train_batch = batch.train, .micro_batch = batch.micro});
+    require_fitting_run(run.config, run.ranks, words);
   } catch (const Error& error) {
     fail(error.code(), run.run.text(/*with_seed=*/true), ": ", error.what());
   }
@@ -183,7 +175,7 @@ int verb_sweep(const Words& words) {
   for (const SweepOutcome& run : runs) {
     if (run.run.seed != runs.front().run.seed) continue;  // seeds change no shape
     if (f.job.scheduler.empty())
-      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting_host(f, run); });
+      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting(run, f.training); });
     else
       warnings = host_warnings(run.config, run.ranks);
     warn_once();

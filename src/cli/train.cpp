@@ -52,7 +52,7 @@ struct TrainFlags {
 void add_options(CLI::App& app, TrainFlags& f) {
   app.add_option("CONFIG", f.config, "--config CONFIG")->type_name("CONFIG");
   f.training.add_to(app);
-  add_key_option(app, f.training.files, "--output", "output", "the run's folder (output)");
+  add_key_option(app, f.training.files, "--output", "output", "the run's folder (output)")->type_name("FOLDER");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
   app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");

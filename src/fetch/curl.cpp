@@ -11,6 +11,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "fetch/address.h"
 #include "fetch/http.h"
 
 namespace ct {
@@ -175,7 +176,8 @@ HttpAnswer http_get(const HttpRequest& request) {
   } else if (code != CURLE_OK) {
     const std::string_view reason = transfer.reason.data();
     answer.problem =
-        str(reason.empty() ? transfer.curl.text_of(code) : trimmed(reason, " \t\r\n"), proxy_note(request.address));
+        str(reason.empty() ? transfer.curl.text_of(code) : without_password(std::string(trimmed(reason, " \t\r\n"))),
+            proxy_note(request.address));
   } else if (answer.status != 200 && answer.status != 206) {
     answer.problem = str("the server answers ", answer.status, " without the file");
   }

@@ -8,10 +8,12 @@
 #include <thread>
 #include <utility>
 
+#include "base/paths.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/wrong_download.h"
+#include "fetch/address.h"
 #include "fetch/http.h"
 
 namespace ct {
@@ -20,9 +22,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kWait = 100ms;           // between two tries to take a lock
-constexpr auto kPause = 500ms;          // before a cut download goes on
+constexpr auto kPause = 500ms;          // before a download goes on that hardly gained
 constexpr int kMostSmallGains = 3;      // tries in a row of which none brings kGain bytes
-constexpr uint64_t kGain = 1 << 20;     // bytes
+constexpr uint64_t kGain = 1 << 14;     // bytes; with fewer in each answer a download would take days
 constexpr int kNoMoreBytes = 416;       // the status of HTTP
 constexpr uint64_t kTooMany = 1 << 16;  // bytes more than the file has, after which a server is not heard any longer
 
@@ -46,6 +48,9 @@ class Meter {
   double received_ = 0;
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
+
+/// An address as messages show it.
+std::string shown_address(const std::string& address) { return printable(without_password(address)); }
 
 bool is_wrong_download(const Path& path) {
   return !wrong_download(MappedFile(path, MappedFile::Links::follow, ExitCode::data).bytes()).empty();
@@ -143,57 +148,71 @@ Download::Attempt Download::attempt(const std::string& address, const PublishedF
           .problem = too_many ? str("sends more than the ", file.bytes, " bytes of the file") : answer.problem};
 }
 
-/// Downloads from one address. Empty: the file is now the published one. Otherwise what is wrong there; bytes that may
-/// be the file's beginning are kept.
-std::string Download::try_address(const std::string& address, const PublishedFile& file, std::chrono::seconds stall,
-                                  Console& console) {
-  bool started_over = false;
+/// Downloads from one address. No problem: the file is now the published one. Otherwise what is wrong there; bytes that
+/// may be the file's beginning are kept.
+Download::Outcome Download::try_address(const std::string& address, const PublishedFile& file,
+                                        std::chrono::seconds stall, Console& console) {
+  Outcome outcome;
+  bool started_over = false, told = false;
   for (int small_gains = 0;;) {
     const uint64_t before = size();
     const Attempt got = attempt(address, file, stall, console);
     const uint64_t now = size();
-    if (got.status >= 400 && got.status != kNoMoreBytes) return got.problem;
+    outcome.problem = got.problem;
+    if (got.status >= 400 && got.status != kNoMoreBytes) return outcome;
 
-    std::string problem = got.problem;
     bool is_other = got.too_many || got.status == kNoMoreBytes;
-    if (problem.empty() || is_other || now >= file.bytes) {
+    if (got.problem.empty() || is_other || now >= file.bytes) {
       const std::string other = difference(path(), file);
-      if (other.empty()) return "";
+      if (other.empty()) return {};
       is_other = is_other || now >= file.bytes || is_wrong_download(path());
-      problem = got.too_many ? problem
-                : is_other   ? other
-                             : str("the answer ended after ", now, " of ", file.bytes, " bytes");
+      if (!got.too_many)
+        outcome.problem = is_other ? other : str("the answer ended after ", now, " of ", file.bytes, " bytes");
     }
     if (is_other) {
       file_->truncate(0);
+      outcome.gained = false;
       // Otherwise the beginning may have been of another version, or of another server.
-      if (before == 0 || std::exchange(started_over, true)) return problem;
-      console.note(str(printable(address), ": ", problem, "; downloading it from its beginning"));
+      if (before == 0 || std::exchange(started_over, true)) return outcome;
+      console.note(str(shown_address(address), ": ", outcome.problem, "; downloading it from its beginning"));
       continue;
     }
+    outcome.gained = outcome.gained || now > before;
     small_gains = now < before + kGain ? small_gains + 1 : 0;
-    if (now <= before || small_gains == kMostSmallGains) return problem;
-    console.note(str(printable(address), ": ", problem, "; going on at byte ", now));
-    std::this_thread::sleep_for(kPause);
+    if (now == 0 || small_gains == kMostSmallGains) return outcome;
+    if (small_gains > 0 || !std::exchange(told, true))  // a server may cut a thousand times
+      console.note(str(shown_address(address), ": ", outcome.problem, "; going on at byte ", now));
+    if (small_gains > 0) std::this_thread::sleep_for(kPause);
   }
+}
+
+/// How a user gets the file, by what came of the addresses.
+std::string Download::remedy(const PublishedFile& file, const DownloadOptions& options, bool gained) const {
+  const Path folder = path().parent_path(), own = folder / file.name;
+  const std::string first = gained                    ? "run the command again, which goes on where it stopped, or give"
+                            : options.mirrors.empty() ? "give"
+                                                      : "check the address, or give";
+  const bool is_own_wrong = kind_of(own, ExitCode::data) == PathKind::file;
+  return str(first, " the address of another folder with this file (data fetch --mirror, or CIFAR_TRAIN_MIRROR), or ",
+             is_own_wrong ? str("replace ", own.string(), " (", difference(own, file), ")")
+                          : str("put the file into ", folder.string(), "/"));
 }
 
 void Download::complete(const Published& of, const PublishedFile& file, const DownloadOptions& options,
                         Console& console) {
   if (size() > 0 && difference(path(), file).empty()) return;
   std::string problems;
+  bool gained = false;
   for (const std::string& server : options.mirrors.empty() ? of.servers : options.mirrors) {
     const std::string address = str(server, server.ends_with('/') ? "" : "/", file.name);
-    console.note(str("downloading ", printable(address), " (", human_bytes(file.bytes), ")",
+    console.note(str("downloading ", shown_address(address), " (", human_bytes(file.bytes), ")",
                      size() > 0 ? str(", from byte ", size(), " on") : ""));
-    const std::string problem = try_address(address, file, options.stall, console);
-    if (problem.empty()) return;
-    problems += str(problems.empty() ? "" : "; ", printable(address), ": ", problem);
+    const Outcome outcome = try_address(address, file, options.stall, console);
+    if (outcome.problem.empty()) return;
+    gained = gained || outcome.gained;
+    problems += str(problems.empty() ? "" : "; ", shown_address(address), ": ", outcome.problem);
   }
-  fail(ExitCode::data, of.key, ": ", file.name, " was not downloaded: ", problems,
-       "; run the command again, which goes on where it stopped, or give the address of another folder with this file "
-       "(data fetch --mirror, or CIFAR_TRAIN_MIRROR), or put the file into ",
-       path().parent_path().string(), "/");
+  fail(ExitCode::data, of.key, ": ", file.name, " was not downloaded: ", problems, "; ", remedy(file, options, gained));
 }
 
 }  // namespace ct

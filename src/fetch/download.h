@@ -52,8 +52,13 @@ class Download {
     std::string problem;    // empty: all came that the server announced
   };
   Attempt attempt(const std::string& address, const PublishedFile& file, std::chrono::seconds stall, Console& console);
-  std::string try_address(const std::string& address, const PublishedFile& file, std::chrono::seconds stall,
-                          Console& console);
+  struct Outcome {
+    std::string problem;  // empty: the file is complete
+    bool gained = false;  // bytes came from which the same address may go on
+  };
+  Outcome try_address(const std::string& address, const PublishedFile& file, std::chrono::seconds stall,
+                      Console& console);
+  std::string remedy(const PublishedFile& file, const DownloadOptions& options, bool gained) const;
 
   FileSystem* files_;
   std::unique_ptr<File> file_;

@@ -50,11 +50,14 @@ std::optional<Parts> get_parts(FileSystem& files, const Published& set, const Pa
   const auto is_done = [&] { return is_there(folder); };
   Parts parts;
   for (const PublishedFile& file : set.files) {
-    if (const Path own = data / file.name; is_verified(own, file)) {
+    const Path own = data / file.name;
+    if (is_verified(own, file)) {
       console.note(str(own.string(), ": there already, verified by its ", checksum_text(file)));
       parts.paths.push_back(own);
       continue;
     }
+    if (kind_of(own, ExitCode::data) == PathKind::file)
+      console.note(str(own.string(), ": ", difference(own, file), "; downloading the published file"));
     // Hidden, so that a run that looks for data in this folder does not take it for any.
     const Path partial = data / str(kTemporaryPrefix, set.key, ".", file.name);
     std::optional<Download> download = Download::begin(files, partial, is_done, options, console);

@@ -11,6 +11,7 @@ TEST(Utf8, ExternalTextBecomesPrintable) {
   EXPECT_EQ(printable("\xc2\x9b|\xc2\xa0"), "\\xc2\\x9b|\xc2\xa0");  // a control character in two bytes; a blank
   EXPECT_EQ(printable("\x9b\xff\xc3"), "\\x9b\\xff\\xc3");           // not UTF-8
   EXPECT_EQ(printable(printable("\n")), "\\x0a");
+  EXPECT_EQ(printable("\u202egnp.exe"), "\\xe2\\x80\\xaegnp.exe");  // shown as exe.png
 }
 
 TEST(Utf8, LinesStayLines) { EXPECT_EQ(printable_lines("a\tb\n\r\x1b"), "a\tb\n\\x0d\\x1b"); }

@@ -10,13 +10,14 @@ WAYS = ["1 CPU rank", "2 CPU ranks, 1 process", "2 CPU ranks, 2 processes", "2 C
 FOLDERS = ["cpu", "processes", "threads", "zero-1", "zero-2", "zero-3"]
 
 
-def words(output, *more, steps=6, **changed):
+def words(output, *more, steps=6, device="cpu", **changed):
     config, name, _, _, *rest = train_words(output, {**FEW, "data.path": few(), **dotted(changed)})
-    return [PROGRAM, "compare", config, name, "--output", output, "--device", "cpu", "--steps", str(steps), *rest, *more]
+    length = [] if steps is None else ["--steps", str(steps)]
+    return [PROGRAM, "compare", config, name, "--output", output, "--device", device, *length, *rest, *more]
 
 
-def compare(output, *more, expecting=DONE, **changed):
-    done = finish(start(words(output, *more, **changed)))
+def compare(output, *more, expecting=DONE, env=None, **changed):
+    done = finish(start(words(output, *more, **changed), env=env))
     expect_equal(done.returncode, expecting, done.stdout, done.stderr)
     return done
 
@@ -54,20 +55,70 @@ def the_ways_are_what_they_say():
 def the_page_has_every_way():
     with open(path("all.html"), encoding="utf-8") as file:
         page = file.read()
-    for way in WAYS:
-        expect_in(way, page)
+    for number, way in enumerate(WAYS, 1):
+        expect_in("%d: %s" % (number, way), page)
     expect_in("Memory, traffic and weights", page)
 
 
 @check
 def a_second_call_trains_nothing_again():
     before = {folder: os.stat(path("all", folder, "best.bin")).st_mtime_ns for folder in FOLDERS}
-    expect_equal(compare(path("all")).stdout, compared().stdout)
+    done = compare(path("all"))
+    expect_equal(done.stdout, compared().stdout)
+    expect_in("goes on with the comparison that is there", done.stderr)
     expect_equal({folder: os.stat(path("all", folder, "best.bin")).st_mtime_ns for folder in FOLDERS}, before)
 
 
 @check
+def a_comparison_of_other_settings_is_refused():
+    compared()
+    before = snapshot(path("all"))
+    for more, changed, said in [(["--ranks", "4"], {}, "--ranks: 2 there, 4 now"),
+                                ([], {"steps": 12}, "train.max_steps: 6 there, 12 now"),
+                                (["--lr", "0.01"], {}, "optimizer.params.lr: "), ([], {"seed": 5}, "seed: "),
+                                ([], {"data__path": few(64, 8)}, "data.path: "),
+                                (["--init", path("all", "cpu", "best.bin")], {}, "initial weights: by the seed there")]:
+        done = compare(path("all"), *more, expecting=USAGE, **changed)
+        fails(USAGE, done, path("all"), said, "another --output")
+        expect_equal(done.stdout, "")
+    expect_equal(snapshot(path("all")), before)
+    shutil.copytree(path("all"), path("damaged"))
+    flip(path("damaged", "comparison.json"), 60)
+    fails(USAGE, compare(path("damaged"), expecting=USAGE), "comparison.json", "another --output")
+
+
+@check
+def other_folders_are_refused():
+    train(path("run"), {**FEW, "data.path": few(), "train.max_steps": 2})
+    before = snapshot(path("run"))
+    fails(USAGE, compare(path("run"), expecting=USAGE), path("run"), "holds a run", "another --output")
+    expect_equal(snapshot(path("run")), before)
+    os.makedirs(path("other", "cpu"))
+    fails(USAGE, compare(path("other"), expecting=USAGE), path("other"), "other files and no comparison")
+
+
+@check
+def what_is_given_is_obeyed_or_refused():
+    compare(path("as-said"), "--ranks", "1", steps=None, train__max_steps=3)
+    expect_equal(records(path("as-said", "cpu"), "end")[0]["step"], 3)
+    compare(path("epochs"), "--ranks", "1", steps=None, train__epochs=1)
+    expect_equal(records(path("epochs", "cpu"), "end")[0]["step"], 12)
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    for more, changed, said in [([], {"train__max_steps": 3}, "--steps and --set train.max_steps=3 are both given"),
+                                ([], {"zero_optimization__stage": 2}, "compare trains with every stage"),
+                                ([], {"device": "cuda"}, "cuda"), ([], {"data__path": "nope"}, "nope"),
+                                (["--lr", "fast"], {}, "fast")]:
+        done = compare(path("never"), *more, env=no_gpu, expecting=DATA if "data__path" in changed else USAGE, **changed)
+        fails(done.returncode, done, said)
+        expect_not_in("MB/rank", done.stderr)
+        expect(not os.path.exists(path("never")), said)
+
+
+@check
 def a_way_that_fails_does_not_keep_the_others():
+    compared()
+    shutil.copytree(path("all"), path("one-fails"))
+    shutil.rmtree(path("one-fails", "zero-2"))
     os.makedirs(path("one-fails", "zero-2"))
     with open(path("one-fails", "zero-2", "config.yaml"), "w") as file:
         file.write("a user's\n")

@@ -13,6 +13,8 @@ TAB, CLEAR = "\t", "\x15"
 def folder():
     """A user's folder: a configuration with a blank in its name, other files, a run's folder."""
     os.makedirs(path("here", "runs", "one"))
+    os.makedirs(path("here", "bin"))
+    os.symlink(PROGRAM, path("here", "bin", "cifar-train"))
     for name in ("my own.yaml", "my notes.txt", "weights.bin", "rules.txt"):
         with open(path("here", name), "w") as file:
             file.write("{}\n")
@@ -63,6 +65,8 @@ def in_shell(shell, words, begin):
         shows("--set data.path=weig", r"data\.path=weights\.bin")
         shows("report ru", r"report runs/")  # not rules.txt, which is no folder
         shows("doctor --js", r"doctor --json ")
+        text = terminal.type(CLEAR + "~/bin/cifar-train rep" + TAB, r"cifar-train report ")
+        expect_not_in("Unknown command", text)
     finally:
         terminal.close()
 
@@ -126,10 +130,13 @@ def values_of_options():
     for words, wanted in [(["eval", "--split", ""], ["test", "train", "val"]), (["--device", ""], ["auto", "cpu", "cuda"]),
                           (["--resume", "m"], ["must"]), (["--init-head=k"], ["--init-head=keep"]), (["bench", "u"], ["update"]),
                           (["--model", "resnet1"], ["resnet101", "resnet152", "resnet18"]), (["--epochs", ""], []),
+                          (["--stage", ""], ["0", "1", "2", "3"]),
+                          (["data", "info", "--dataset", "cifar"], ["cifar10", "cifar100"]),
+                          (["data", "verify", "--dataset", "cifar"], ["cifar10", "cifar100"]),
                           (["completion", ""], ["bash", "fish", "zsh"]), (["launch", "--launcher", "s"], ["slurm"])]:
         expect_equal(words_after(*words), wanted, words)
     for words, wanted in [(["--resume", "runs/"], ":files"), (["report", ""], ":folders"), (["eval", "--ckpt", ""], ":files"),
-                          (["--output", ""], ":files"), (["--epochs", ""], ""), (["report", "a", ""], ":folders"),
+                          (["--output", ""], ":folders"), (["export", "--out", ""], ":files"), (["--epochs", ""], ""), (["report", "a", ""], ":folders"),
                           (["eval", "a", ""], ""), (["predict", "--ckpt", "a", "b.jpg", ""], ":files")]:
         expect_equal(completed(*words)[1], wanted, words)
 
@@ -144,7 +151,7 @@ def keys_and_their_values():
             visit(word) if word.endswith(".") else keys.add(word[:-1])
     visit("")
     expect({"train.epochs", "optimizer.params.lr", "zero_optimization.stage", "fp16.enabled", "data.normalize.mean"} <= keys, keys)
-    for setting, values in [("zero_optimization.stage=", []), ("fp16.enabled=", ["false", "true"]),
+    for setting, values in [("zero_optimization.stage=", ["0", "1", "2", "3"]), ("fp16.enabled=", ["false", "true"]),
                             ("bf16.enabled=", ["auto", "false", "true"]), ("train.best.split=", ["last", "test", "val"]),
                             ("scheduler.type=Warmup", ["WarmupCosineLR", "WarmupDecayLR", "WarmupLR"]), ("nonsense=", [])]:
         expect_equal([w.split("=")[1] for w in words_after("--set", setting)], values, setting)

@@ -107,7 +107,7 @@ def at_once(addresses):
 
 @check
 def the_right_file_comes_in_the_end():
-    ways = ["whole", "cut", "stalls-once", "too-long", "no-length", "no-length-cut", "redirects", "no-ranges",
+    ways = ["whole", "cut", "cut-often", "stalls-once", "too-long", "no-length", "no-length-cut", "redirects", "no-ranges",
             "refuses-ranges", "old-beginning"]
     with HostileServer({WEIGHTS: CONTENT}) as server:
         for way, done in at_once({way: server.address(way) for way in ways}):
@@ -134,6 +134,8 @@ def or_a_clear_error_and_no_file():
         for way, done in at_once(addresses):
             line = fails(DATA, done, "weights:resnet18: " + WEIGHTS + " was not downloaded", addresses[way], ways[way],
                          "data fetch --mirror", os.path.dirname(cached(way)))
+            goes_on = way in ("stalls", "drips", "too-short", "another-range")
+            expect_in("run the command again" if goes_on else "check the address", line)
             expect(not os.path.exists(cached(way)), line)
             expect_equal(done.stdout, "")
         for way in ("other", "longer", "endless", "page", "fails"):
@@ -261,6 +263,29 @@ def a_proxy_that_refuses_is_named():
 
 
 @check
+def passwords_are_not_printed():
+    with HostileServer({WEIGHTS: CONTENT}) as server:
+        behind = server.address("whole").removeprefix("http://")
+        done = fetch(weights("user"), "weights:resnet18", "--mirror", "http://u:hunter2@%s/404" % behind)
+        fails(DATA, done, "http://...@%s/404" % behind, "answers 404")
+        expect_not_in("hunter2", done.stderr)
+        done = fetch(weights("user"), "weights:resnet18", "--mirror", "http://u:hunter2@" + behind)
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect_not_in("hunter2", done.stderr)
+        for proxy in ("socks9://user:hunter2@h:1", "http://user:hunter2@[h", "user:hunter2@h:no", "http://a:hun/ter2@h@h:1"):
+            environment = {**weights("proxy"), "http_proxy": proxy, "no_proxy": None, "NO_PROXY": None}
+            done = fetch(environment, "weights:resnet18", "--mirror", server.address("whole"))
+            fails(DATA, done, "http_proxy is set")
+            expect(not re.search("hun/?ter2", done.stderr), done.stderr)
+    for address in ("ftp://u:hunter2@h", "u:hunter2@h"):
+        done = fetch(weights("user"), "weights:resnet18", "--mirror", address)
+        fails(USAGE, done, "is not the address of a folder")
+        expect_not_in("hunter2", done.stderr)
+        done = fetch({**weights("user"), "CIFAR_TRAIN_MIRROR": address}, "weights:resnet18")
+        expect_not_in("hunter2", fails(USAGE, done, "is not the address of a folder"))
+
+
+@check
 def certificates_are_checked():
     if not shutil.which("openssl"):
         raise Skip("there is no openssl")
@@ -320,7 +345,10 @@ def files_that_the_user_has_brought_are_used():
             file.write(content)
     flip(os.path.join(data, "t10k-images-idx3-ubyte.gz"), 100)
     before = snapshot(data)
-    fails(DATA, fetch(environment, "mnist", "--out", data), "t10k-images-idx3-ubyte.gz was not downloaded")
+    own = os.path.join(data, "t10k-images-idx3-ubyte.gz")
+    line = fails(DATA, fetch(environment, "mnist", "--out", data), "t10k-images-idx3-ubyte.gz was not downloaded",
+                 "replace %s (another file: it has " % own)
+    expect_not_in("put the file into", line)
     expect_equal(snapshot(data), before)
     flip(os.path.join(data, "t10k-images-idx3-ubyte.gz"), 100)
     done = fetch(environment, "mnist", "--out", data)

@@ -230,16 +230,16 @@ def export_and_init():
     done = succeeds("export", "--ckpt", in_run("best.bin"), "--out", out)
     expect_equal(safetensors(out)[0], safetensors(in_run("best.bin"))[0])
     # From the initial weights by --init: the same run.
-    done = succeeds("export", "--ckpt", in_run("ckpt", "step-00000000", "weights.safetensors"), "--out", path("initial.st"))
+    done = succeeds("export", "--ckpt", in_run("ckpt", "step-00000000", "weights.safetensors"), "--out", path("initial.safetensors"))
     train(path("from-initial"), settings(seed=43, data__shuffle=False, train__max_steps=1))
-    train(path("from-init"), settings(seed=43, data__shuffle=False, train__max_steps=1), "--init", path("initial.st"))
+    train(path("from-init"), settings(seed=43, data__shuffle=False, train__max_steps=1), "--init", path("initial.safetensors"))
     train(path("plain"), settings(data__shuffle=False, train__max_steps=1))
     expect_equal(records(path("from-init"), "step")[0]["loss"], records(path("plain"), "step")[0]["loss"])
     expect(records(path("from-initial"), "step")[0]["loss"] != records(path("plain"), "step")[0]["loss"])
     expect_equal(weights_sha256(path("from-init", "ckpt", "step-00000000", "weights.safetensors")),
-                 weights_sha256(path("initial.st")))
+                 weights_sha256(path("initial.safetensors")))
     # A file that some other program wrote: names and shapes are all that counts, in any order, without metadata.
-    tensors, _ = safetensors(path("initial.st"))
+    tensors, _ = safetensors(path("initial.safetensors"))
     header, body = {}, b""
     for name in reversed(sorted(tensors)):
         dtype, shape, data = tensors[name]

@@ -204,6 +204,18 @@ def damaged_pictures_are_named_or_counted():
 
 
 @check
+def names_of_classes_keep_the_columns_and_the_direction():
+    data = folders("names", train=2, val=1)
+    for split in ("train", "val"):
+        os.rename(path(data, split, "ant"), path(data, split, "a class whose name has more than sixteen letters"))
+        os.rename(path(data, split, "bee"), path(data, split, "\u202egnp.exe\u2066"))
+    told = succeeds("data", "info", "--data", data).stdout
+    rows = re.findall(r"(?m)^(?:class|    \d)  .*$", told)
+    expect_equal([len(row) for row in rows], 4 * [len(rows[0])], told)
+    expect_in("  \\xe2\\x80\\xaegnp.exe\\xe2\\x81\\xa6  ", told)
+
+
+@check
 def files_that_are_not_pictures_are_named_with_their_kind():
     data = folders("no-pictures", train=4, val=1)
     picture = os.path.join(data, "val", "cow", "p00.png")

@@ -10,7 +10,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
-from png import png
+from png import deep_grey_png, png
 from protobuf import message
 
 # The fields of ONNX's messages (onnx.proto) that the program writes; others are an error.
@@ -195,6 +195,9 @@ def foreign_files_are_kept():
     with open(path("own.onnx.py"), "a") as sample:
         sample.write("# edited\n")
     fails(USAGE, export(path("own.onnx"), output), "own.onnx.py", "not written by this program")
+    for ending in (".onx", ".h5", ".txt", ".PT"):
+        fails(USAGE, export(path("m" + ending), output), "m" + ending, "model.safetensors or model.onnx")
+        expect(not os.path.exists(path("m" + ending)), ending)
     os.makedirs(path("folder.onnx"))
     fails(USAGE, export(path("folder.onnx"), output), "folder.onnx", "names no file")
     fails(IO, export(path("no-such-folder", "m.onnx"), output), "no-such-folder")
@@ -347,6 +350,7 @@ def the_python_program_beside_it_runs():
     need_onnxruntime()
     output, files = of_pictures()
     exported("asked.onnx", output)
+    files = [*files, write("deep.png", deep_grey_png(40, 30, random.Random(2).randbytes(2 * 40 * 30)))]
     answers = predicted(output, files)
     done = subprocess.run([sys.executable, path("asked.onnx.py"), *files], capture_output=True, text=True)
     if "No module named 'PIL'" in done.stderr:

@@ -82,12 +82,12 @@ def links_are_followed():
 
 @check
 def files_of_others_are_not_replaced():
-    mine = file_of("mine/notes.txt")
-    fails(USAGE, export(mine), "notes.txt", "not written by this program")
+    mine = file_of("mine/notes.safetensors")
+    fails(USAGE, export(mine), "notes.safetensors", "not written by this program")
     fails(USAGE, export(os.path.dirname(mine)), "names no file")
     fails(USAGE, export(path("mine") + "/"), "names no file")
     expect_equal(content_of(mine), b"somebody's own\n")
-    expect_equal(export(file_of("mine/own.st", content_of(best()))).returncode, DONE)
+    expect_equal(export(file_of("mine/own.safetensors", content_of(best()))).returncode, DONE)
     shutil.copytree(trained(), path("needed"))
     for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin"]:
         fails(USAGE, export(path("needed", name)), os.path.basename(name), "belongs to a run")
@@ -311,7 +311,7 @@ def paths_that_cannot_be_looked_at():
             expect("internal" not in line, line)
         for verb in ["eval", "export", "ckpt inspect", "ckpt verify", "ckpt ls"]:
             option = [] if verb.startswith("ckpt") else ["--ckpt"]
-            out = ["--out", path("x.st")] if verb == "export" else []
+            out = ["--out", path("x.safetensors")] if verb == "export" else []
             refused(CHECKPOINT, *verb.split(), *option, place, *out)
         common = train_words(os.path.join(work, "run"), settings())
         refused(CHECKPOINT, *common, "--init", place)

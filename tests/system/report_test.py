@@ -319,7 +319,7 @@ def runs_beside_each_other_have_their_differing_keys_marked():
     page, done = page_of(*folders, "--out", path("beside.html"))
     expect_equal(page.row("\u2260\u00a0optimizer.params.lr"), (["\u2260\u00a0optimizer.params.lr", "0.1", "0.2"], "differs"))
     expect_equal(page.row("seed"), (["seed", "1", "1"], ""))
-    cells, mark = page.row("\u2605 2 %s (best)" % folders[1])
+    cells, mark = page.row("\u2605 2: %s (best)" % folders[1])
     expect_equal((mark, cells[1:5]), ("best", ["75.00 % val", "1", "-", "0.2"]))
 
 

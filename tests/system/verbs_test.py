@@ -202,6 +202,8 @@ def the_man_page_has_what_help_has():
             expect_in("\n.SS cifar-train %s\n" % " ".join(words), text)
             for option in re.findall(r"(?m)^  (?:-\w,)?(--[\w-]+)", good(*words, "--help")):
                 expect("\\fB%s\\fR" % option in text or option == "--help", option)
+    for variable in ("CIFAR_TRAIN_MIRROR", "XDG_CACHE_HOME", "https_proxy", "no_proxy", "CURL_CA_BUNDLE"):
+        expect_in("\n.B %s\n" % variable, text)
     for words in (["mandoc", "-T", "lint"], ["groff", "-man", "-ww", "-T", "utf8"]):
         if shutil.which(words[0]):
             done = subprocess.run(words, input=page, capture_output=True, text=True)

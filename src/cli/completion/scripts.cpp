@@ -70,6 +70,8 @@ constexpr const char* kFish = R"(# Completes the words of cifar-train in fish: t
 function __cifar_train_words
     set -l given (commandline -opc)
     set -l program $given[1]
+    string match -q '~/*' -- $program; and set program $HOME/(string sub -s 3 -- $program)
+    command -q $program; or return
     set -e given[1]
     set -l typed (commandline -ct)
     set -l before (string match -r '^.*=' -- "$typed")

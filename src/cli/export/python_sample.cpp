@@ -17,10 +17,12 @@ session = onnxruntime.InferenceSession(__file__.removesuffix(".py"), providers=[
 told = {key: json.loads(session.get_modelmeta().custom_metadata_map[key]) for key in ("class_names", "resize")}
 names, rule = told["class_names"], told["resize"]
 for path in sys.argv[1:]:
-    picture = Image.open(path).convert("RGB")
+    picture = Image.open(path)
+    if picture.mode.startswith("I"):  # grey of 16 bits: the high byte counts
+        picture = Image.fromarray((numpy.asarray(picture) >> 8).astype("uint8"))
     width, height = (side * rule["shorter_side"] // min(picture.size) for side in picture.size)
     left, top, crop = round((width - rule["crop"]) / 2), round((height - rule["crop"]) / 2), rule["crop"]
-    picture = picture.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + crop, top + crop))
+    picture = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + crop, top + crop))
     pixels = numpy.asarray(picture.convert(rule["mode"])).reshape(1, crop, crop, -1)
     answer = session.run(None, {"images": pixels})[0][0]
     print(path + ":", ", ".join("%s %.4f" % (names[c], answer[c]) for c in numpy.argsort(-answer)[:3]))

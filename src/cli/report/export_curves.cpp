@@ -71,7 +71,7 @@ std::string chart_file(std::span<const RunParts> runs) {
     const int top = height - legend - kBorder + static_cast<int>(i) * kRow;
     out.open("g", {{"transform", str("translate(", kBorder, " ", top, ")")}});
     draw_sample(out, i);
-    out.element("text", str(i + 1, " ", shortened(runs[i].name, 120)), {{"x", "54"}, {"y", "10"}});
+    out.element("text", str(i + 1, ": ", shortened(runs[i].name, 120)), {{"x", "54"}, {"y", "10"}});
     out.close("g");
   }
   out.close("svg");

@@ -3,38 +3,24 @@
 #include "base/utf8.h"
 
 namespace ct::report {
-namespace {
-
-/// U+061C, U+200E and U+200F, U+202A to U+202E, U+2066 to U+2069: they could show a text in another order than it has.
-bool turns_direction(std::string_view character) {
-  if (character == "\u061c" || character == "\u200e" || character == "\u200f") return true;
-  return (character >= "\u202a" && character <= "\u202e") || (character >= "\u2066" && character <= "\u2069");
-}
-
-}  // namespace
 
 std::string escaped(std::string_view text) {
   const std::string plain = printable(text);
   std::string safe;
   safe.reserve(plain.size());
-  for (size_t at = 0; at < plain.size();) {
-    const size_t length = utf8_length(plain, at);
-    const std::string_view character = std::string_view(plain).substr(at, length);
-    at += length;
-    if (character == "&")
+  for (const char c : plain) {
+    if (c == '&')
       safe += "&amp;";
-    else if (character == "<")
+    else if (c == '<')
       safe += "&lt;";
-    else if (character == ">")
+    else if (c == '>')
       safe += "&gt;";
-    else if (character == "\"")
+    else if (c == '"')
       safe += "&quot;";
-    else if (character == "'")
+    else if (c == '\'')
       safe += "&#39;";
-    else if (length > 1 && turns_direction(character))
-      safe += "\ufffd";
     else
-      safe += character;
+      safe += c;
   }
   return safe;
 }

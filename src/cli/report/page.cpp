@@ -135,7 +135,7 @@ void write_configuration(Contents& page, const Report& report) {
     for (const ConfigKey& key : run.config)
       if (std::ranges::find(keys, key.key) == keys.end()) keys.push_back(key.key);
   std::vector<Heading> headings = {{"key"}};
-  for (size_t i = 0; i < runs.size(); ++i) headings.push_back({str(i + 1, " ", shortened(runs[i].name, 40))});
+  for (size_t i = 0; i < runs.size(); ++i) headings.push_back({str(i + 1, ": ", shortened(runs[i].name, 40))});
   const auto write = [&](std::string_view caption, const std::vector<std::string>& rows) {
     Table table(out, caption, headings);
     for (const std::string& key : rows) {
@@ -205,7 +205,7 @@ void for_each_run(Markup& out, std::span<const RunParts> runs, const Write& writ
   for (size_t i = 0; i < runs.size(); ++i) {
     if (runs.size() > 1) {
       out.open("details");
-      out.element("summary", str(i + 1, " ", shortened(runs[i].name)));
+      out.element("summary", str(i + 1, ": ", shortened(runs[i].name)));
     }
     write(runs[i], i);
     if (runs.size() > 1) out.close("details");

@@ -62,7 +62,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       const EvalRecord* const figures = best_evaluation(run.records);
       const EvalRecord* const test = newest_evaluation(run.records, EvaluatedSplit::test);
       const bool is_best = best && best->index == i;
-      const std::string name = is_sweep ? "" : " " + run.name;  // which the keys' columns say
+      const std::string name = is_sweep ? "" : ": " + run.name;  // which the keys' columns say
       table.row(str(is_best ? kStar : "", i + 1, name, is_best ? " (best)" : ""), is_best ? "best" : "");
       table.sample(i);
       table.cell(figures ? share_text(figures->accuracy) + " " + std::string(word_of(figures->split)) : "-");
@@ -95,7 +95,7 @@ void write_table_of_costs(Markup& out, std::span<const RunParts> runs) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const RunRecords& r = runs[i].records;
     const Tree &peak = child(r.end, "peak_bytes"), &traffic = child(r.end, "traffic");
-    table.row_of(str(i + 1, " ", runs[i].name),
+    table.row_of(str(i + 1, ": ", runs[i].name),
                  {count_or_dash(count_in(r.start, "ranks")), count_or_dash(count_in(r.start, "zero_stage")),
                   bytes_or_dash(number_in(peak, "total")), bytes_or_dash(number_in(peak, "process")),
                   bytes_or_dash(number_in(traffic, "bytes")), dash_or(text_in(r.end, "weights_sha256").substr(0, 12))});

@@ -399,6 +399,16 @@ void read_field(const ConfigField& field, const Node& node) {
     refuse(node, field.key, field_text(field), only);
 }
 
+/// The whole numbers of a rule that allows few; empty: it allows more.
+static std::vector<std::string> few_numbers(const ConfigRule& rule) {
+  constexpr double kFew = 10;
+  std::vector<std::string> numbers;
+  if (!(rule.max - rule.min < kFew)) return numbers;
+  for (auto n = static_cast<int64_t>(rule.min); n <= static_cast<int64_t>(rule.max); ++n)
+    numbers.push_back(std::to_string(n));
+  return numbers;
+}
+
 std::vector<std::string> words_for(const ConfigField& field) {
   using Words = std::vector<std::string>;
   const ConfigRule& rule = field.rule;
@@ -410,7 +420,8 @@ std::vector<std::string> words_for(const ConfigField& field) {
                                return Words{"true", "false", rule.open.empty() ? "null" : rule.open};
                              },
                              [](const Choice& v) { return v.words(); }, [](Compat*) { return Words{"seed"}; },
-                             [](ClassWeights*) { return Words{"auto"}; }, [&](const auto&) { return rule.values; }},
+                             [](ClassWeights*) { return Words{"auto"}; }, [&](int64_t*) { return few_numbers(rule); },
+                             [&](const auto&) { return rule.values; }},
                     field.target);
 }
 

@@ -14,7 +14,7 @@ TEST(Escaped, ShowsWhatATextWouldHide) {
   EXPECT_EQ(escaped(std::string_view("a\0b\x1b[31m\n", 9)), "a\\x00b\\x1b[31m\\x0a");
   EXPECT_EQ(escaped("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(escaped("\xc2\x9b"), "\\xc2\\x9b");
-  EXPECT_EQ(escaped("\u202egnp.exe\u2066"), "\ufffdgnp.exe\ufffd");
+  EXPECT_EQ(escaped("\u202egnp.exe\u2066"), "\\xe2\\x80\\xaegnp.exe\\xe2\\x81\\xa6");
 }
 
 TEST(Shortened, CutsBetweenCharacters) {

@@ -106,6 +106,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def cut(self):
         self.part(self.content, len(self.content) // 3 + 1)
 
+    def cut_often(self):
+        self.part(self.content, 20 * FIRST)
+
     def drips(self):
         self.part(self.content, 1)
 
