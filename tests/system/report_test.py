@@ -461,10 +461,15 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
 
     page, done = report_with(plan, *begun)
     expect_equal(done.stderr, "")
-    expect_in("A sweep of 6 runs, of which 2 have begun and 1 has ended", page.text())
+    expect_in("A sweep of 6 runs, of which 2 have begun, 1 has ended", page.text())
     expect_in("optimizer.params.lr", page.row("run")[0])
     expect_in("No row is marked as the best", page.text())
     expect(all(mark != "best" for mark, _ in page.rows), page.rows)
+    with open(os.path.join(folder, names[1], "log.txt"), "w") as file:
+        file.write("error: diverged\n")
+    page, _ = report_with(plan, *begun)
+    expect_in("2 have begun, 1 has ended, 1 has failed", page.text())
+    expect_equal(page.row("error")[0][1], "diverged")
     page, done = report_with(plan, *begun, {"event": "begin", "run": names[2], "time": 1.0})
     expect_match(done.stderr, "^warning: '%s': the run's folder is gone, although sweep.jsonl" % re.escape(names[2]))
 
@@ -488,7 +493,7 @@ def the_best_row_of_a_sweep_is_marked():
     shutil.rmtree(os.path.join(output, plan["runs"][0]))
     page, done = page_of(output)
     expect_match(done.stderr, "^warning: .*the run's folder is gone")
-    expect_in("A sweep of 4 runs, of which 4 have begun and 3 have ended", page.text())
+    expect_in("A sweep of 4 runs, of which 4 have begun, 3 have ended", page.text())
     expect_in("No row is marked as the best", page.text())
 
 
@@ -592,7 +597,7 @@ def hostile_run(i):
     if config is not None:
         with open(os.path.join(folder, "config.yaml"), "w", errors="surrogatepass") as file:
             file.write(config)
-    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl"):
+    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
         at = os.path.join(folder, name)
         what = numbers.randrange(30)
         if what < 8 and os.path.lexists(at):

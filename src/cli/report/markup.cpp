@@ -55,7 +55,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   const auto is_letter = [&](size_t at) { return std::isalpha(static_cast<unsigned char>(name[at])) != 0; };
   std::vector<std::string_view> parts;
   size_t begin = 0;
-  for (size_t i = 1; i + 1 < name.size(); ++i) {
+  for (size_t i = 1; i + 2 < name.size(); ++i) {  // a single letter stays
     if (std::string_view("./_-=,").find(name[i]) == std::string_view::npos || !is_letter(i - 1)) continue;
     parts.push_back(name.substr(begin, i + 1 - begin));
     begin = i + 1;

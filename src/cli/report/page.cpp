@@ -162,6 +162,7 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
     if (!value.empty() && value != "-") pairs.emplace_back(name, value);
   };
   add("program", text_in(r.start, "version").empty() ? "" : "cifar-train " + text_in(r.start, "version"));
+  if (brief_state_of(run) == "failed") add("error", run.failure);
   add("host", text_in(r.start, "host"));
   add("device", text_in(r.start, "device"));
   add("connection of ranks", text_in(r.start, "collectives"));
@@ -228,16 +229,21 @@ void write_machines(Contents& page, const Report& report) {
                [&](const RunParts& run, size_t) { write_machine_and_checkpoints(page.body, run); });
 }
 
-/// "1 run"; "A sweep of 6 runs, of which 2 have begun and 1 has ended"
+/// "1 run"; "A sweep of 6 runs, of which 3 have begun, 1 has ended, 1 has failed"
 std::string what_it_is_of(const Report& report) {
   if (!report.sweep) return counted(std::ssize(report.runs), "run");
   const size_t planned = std::max({report.sweep->planned, report.sweep->begun, report.runs.size()});
-  const auto ended = std::ranges::count_if(
-      report.runs, [](const RunParts& run) { return run.records.ended && run.reason() != "stopped"; });
+  size_t ended = 0, failed = 0;
+  for (const RunParts& run : report.runs) {
+    const std::string state = brief_state_of(run);
+    ended += run.records.ended && state != "stopped";
+    failed += state == "failed";
+  }
   const std::string text = "A sweep of " + counted(static_cast<int64_t>(planned), "run");
-  if (ended == static_cast<int64_t>(planned)) return text;
-  const auto have = [](auto count, const char* what) { return str(count, count == 1 ? " has " : " have ", what); };
-  return str(text, ", of which ", have(report.sweep->begun, "begun"), " and ", have(ended, "ended"));
+  if (ended == planned) return text;
+  const auto have = [](size_t count, const char* what) { return str(count, count == 1 ? " has " : " have ", what); };
+  return str(text, ", of which ", have(report.sweep->begun, "begun"), ", ", have(ended, "ended"),
+             failed > 0 ? ", " + have(failed, "failed") : "");
 }
 
 void write_head(Markup& out, const Report& report) {

@@ -30,7 +30,7 @@ thead th { font-weight: 600; border-bottom-color: var(--quiet); vertical-align: 
 details { margin: 8px 0 } summary { cursor: pointer; padding: 4px 0 }
 @media print { nav, .skip { display: none } body { max-width: none; font-size: 10pt } .scroll { overflow: visible }
   details::details-content { content-visibility: visible; display: block; block-size: auto } h2, h3 { break-after: avoid }
-  figure, tr, .beside > * { break-inside: avoid } .figures, .beside { display: block } }
+  figure, tr, .beside > * { break-inside: avoid } .figures { display: block } }
 )";
 
 }  // namespace ct::report

@@ -78,7 +78,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       table.cell(count_or_dash(last_step_of(run.records)));
       table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
-      table.cell(run.reason().empty() ? "not ended" : run.reason());
+      table.cell(brief_state_of(run));
     }
   }
   if (best) out.element("p", chosen_by(best->by));
@@ -152,7 +152,7 @@ void write_comparison(Markup& out, std::span<const RunParts> runs, const std::op
   else
     out.element("p", "All runs ended with the same weights, " + weights + ".");
   write_table_of_runs(out, runs, sweep.has_value(), rows);
-  if (!rows.marks_best) out.element("p", "No row is marked as the best, because runs of the sweep are missing.");
+  if (!rows.marks_best) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
   if (!sweep) write_table_of_costs(out, runs);
 }
 

@@ -31,4 +31,10 @@ std::string state_of(const RunParts& run) {
   return (run.evaluation ? "ended, of which there is no record" : "was interrupted, or failed") + written;
 }
 
+std::string brief_state_of(const RunParts& run) {
+  if (run.records.ended) return run.reason().empty() ? "ended" : run.reason();
+  if (run.in_use == true) return "goes on";
+  return run.in_use == false && !run.failure.empty() ? "failed" : "not ended";
+}
+
 }  // namespace ct::report
