@@ -47,11 +47,6 @@ std::optional<HolderFile::Seconds> heartbeat_in(const std::string& text) {
 
 bool is_dead(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
 
-bool is_of_dead_process(const std::string& text) {
-  const auto pid = pid_in(text);
-  return is_near(text) && pid && is_dead(*pid);
-}
-
 }  // namespace
 
 std::string lock_holder() { return str("pid ", getpid(), " on host ", host_name()); }
@@ -63,6 +58,11 @@ std::string name_in_lock(const std::string& text) { return text.substr(0, text.f
 bool is_of_living_process(const std::string& text) {
   const auto pid = pid_in(text);
   return is_near(text) && pid && *pid != getpid() && !is_dead(*pid);
+}
+
+bool is_of_dead_process(const std::string& text) {
+  const auto pid = pid_in(text);
+  return is_near(text) && pid && is_dead(*pid);
 }
 
 HolderFile::HolderFile(FileSystem& files, const Path& path, const Wait& wait)

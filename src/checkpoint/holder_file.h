@@ -23,6 +23,8 @@ std::string lock_text();
 std::string name_in_lock(const std::string& text);
 /// Is that another process of this host, boot and container, and alive?
 bool is_of_living_process(const std::string& text);
+/// Is that a process of this host, boot and container, and dead?
+bool is_of_dead_process(const std::string& text);
 
 class HolderFile {
  public:

@@ -53,6 +53,19 @@ std::vector<Path> missing_folders(const Path& out) {
 
 }  // namespace
 
+std::optional<bool> is_in_use(const Path& out) {
+  FileSystem files;
+  bool unknown = false;
+  for (const std::string_view name : {kLockName, kHolderName}) {
+    if (kind_of_entry(out / name) != PathKind::file) continue;
+    const std::string text = start_of(File(files, out / name, O_RDONLY | O_NOFOLLOW), kLongestHolder);
+    const std::string line = text.substr(0, text.find('\n'));
+    if (is_of_living_process(line)) return true;
+    unknown |= !line.empty() && !is_of_dead_process(line);
+  }
+  return unknown ? std::nullopt : std::optional(false);
+}
+
 RunLock::RunLock(FileSystem& files, const Path& out, std::vector<Path> made)
     : files_(files), out_(out), made_(std::move(made)), file_(open_lock(files, out, made_)) {}
 

@@ -16,6 +16,10 @@ inline constexpr std::string_view kLockName = ".lock";
 inline constexpr std::string_view kHolderName = ".lock-holder";
 inline bool is_lock_name(std::string_view name) { return name == kLockName || name == kHolderName; }
 
+/// Does another process use the run in OUT, by what its locks say? Nullopt: one of another host or container may. Takes
+/// no lock.
+std::optional<bool> is_in_use(const Path& out);
+
 /// Holds OUT/.lock with flock until destroyed; the system releases it when the process dies in any way. Where the file
 /// system has no locks, which is said, OUT/.lock-holder keeps other runs out (checkpoint/holder_file.h). Of two runs
 /// the file system may give a lock to one alone (hosts that mount it differently): a run with the lock holds

@@ -1,8 +1,12 @@
 // cifar-train report: the curves, figures and settings of runs, as a page, a picture, a table, or text for a terminal.
 // It reads run folders only, and writes nothing but the report.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -21,6 +25,8 @@
 namespace ct {
 namespace {
 
+constexpr const char* kPage = "report.html";
+
 struct ReportFlags {
   std::vector<std::string> runs;
   std::string out;
@@ -33,22 +39,39 @@ struct NamedRun {
   std::string name;
 };
 
-/// The run in a folder, or all runs of a sweep. Throws Error(usage) if there is none.
-std::vector<NamedRun> runs_in(const std::string& word, bool* is_sweep) {
+/// The name of a folder as the user gave it; of "." and "..", its own.
+std::string name_of(const std::string& word) {
+  const Path last = Path(word).filename();
+  if (last != "." && last != "..") return word;
+  const Path folder = absolute_of(word);  // ends in "/" there
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().native();
+}
+
+/// The run in a folder, all runs of a sweep, or all in a folder of runs. Throws Error(usage) if there is none.
+std::vector<NamedRun> runs_in(const std::string& word, report::Report& report) {
   const Path folder = word;
   if (const PathKind kind = kind_of(folder); kind != PathKind::folder)
     fail(ExitCode::usage, in_quotes(word), kind == PathKind::nothing ? ": there is no such folder" : " is no folder",
-         ": give the folder of a run (its --output) or of a sweep");
-  if (report::may_be_run(folder)) return {{folder, word}};
-  if (const auto names = report::runs_of_sweep(folder)) {
-    *is_sweep = true;
-    std::vector<NamedRun> runs;
-    for (const std::string& name : *names) runs.push_back({folder / name, name});
-    if (!runs.empty()) return runs;
-    fail(ExitCode::usage, in_quotes(word), ": none of the sweep's runs has begun: try again later");
+         ": give the folder of a run (its --output), or of several");
+  if (report::may_be_run(folder)) return {{folder, name_of(word)}};
+  std::vector<std::string> names;
+  report.sweep = report::read_sweep(folder);
+  if (report.sweep) {
+    names = report.sweep->runs;
+    report.missing.insert(report.missing.end(), report.sweep->missing.begin(), report.sweep->missing.end());
+    if (names.empty())
+      fail(ExitCode::usage, in_quotes(word),
+           ": none of the sweep's runs has begun, or all are gone: run the sweep first");
+  } else {
+    for (const std::string& name : list_folder(folder))
+      if (kind_of_entry(folder / name) == PathKind::folder && report::may_be_run(folder / name)) names.push_back(name);
+    if (names.empty())
+      fail(ExitCode::usage, in_quotes(word),
+           " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of several");
   }
-  fail(ExitCode::usage, in_quotes(word),
-       " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of a sweep");
+  std::vector<NamedRun> runs;
+  for (const std::string& name : names) runs.push_back({folder / name, name});
+  return runs;
 }
 
 /// What is known of the runs; several are read at once. Throws Error(usage) if nothing is a run; what else cannot be
@@ -58,8 +81,8 @@ report::Report read_report(const std::vector<std::string>& words) {
   std::vector<NamedRun> named;
   for (const std::string& word : words) {
     try {
-      for (NamedRun& run : runs_in(word, &report.is_sweep)) {
-        if (words.size() > 1 && run.name != word) run.name = (Path(word) / run.name).native();
+      for (NamedRun& run : runs_in(word, report)) {
+        if (words.size() > 1 && run.folder != Path(word)) run.name = (Path(word) / run.name).native();
         named.push_back(std::move(run));
       }
     } catch (const Error& error) {
@@ -67,7 +90,7 @@ report::Report read_report(const std::vector<std::string>& words) {
       report.missing.emplace_back(error.what());
     }
   }
-  report.is_sweep = report.is_sweep && words.size() == 1;
+  if (words.size() > 1) report.sweep.reset();
   const auto read = [&](int64_t i) {
     const NamedRun& run = named[static_cast<size_t>(i)];
     return report::read_run(run.folder, run.name);
@@ -82,7 +105,7 @@ report::Report read_report(const std::vector<std::string>& words) {
     fail(ExitCode::usage, report.missing.front(),
          report.missing.size() > 1 ? str("; nor does any of the ", report.missing.size() - 1, " others") : "",
          ": give the folder of a run, with its metrics.jsonl");
-  report.title = words.size() == 1 ? words.front() : str("Comparison of ", report.runs.size(), " runs");
+  report.title = words.size() == 1 ? name_of(words.front()) : str("Comparison of ", report.runs.size(), " runs");
   return report;
 }
 
@@ -122,13 +145,22 @@ void write_out(const std::string& out, const std::string& text, std::string_view
   write_file_atomic(files, out, text);
 }
 
+/// Where the page goes unless --out says so. Throws Error(io) if that is no place of this user's.
+std::string default_out(const std::vector<std::string>& runs) {
+  const Path folder = runs.size() == 1 ? runs.front() : ".";
+  if (access(folder.c_str(), W_OK | X_OK) != 0)
+    fail(ExitCode::io, "cannot write the report into ", in_quotes(folder.native()), ": ", std::strerror(errno),
+         ": give --out FILE");
+  return runs.size() == 1 ? (folder / kPage).native() : kPage;
+}
+
 }  // namespace
 
 int verb_report(const Words& words) {
   CLI::App app("Draws runs: curves, results, settings and machine, as one HTML file that needs nothing else.",
                "cifar-train report");
   ReportFlags f;
-  app.add_option("RUN", f.runs, "folders of runs, also of some that go on, or of a sweep")
+  app.add_option("RUN", f.runs, "folders of runs, also of some that go on, of a sweep, or with runs in them")
       ->type_name("FOLDER")
       ->required();
   app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)")
@@ -145,7 +177,7 @@ int verb_report(const Words& words) {
   if (f.text) return print_text(report), 0;
   if (f.csv) return write_out(f.out, curve_table(report.runs), report::kCurveHeader), 0;
   if (f.svg) return write_out(f.out, chart_file(report.runs), report::kChartBeginning), 0;
-  if (f.out.empty()) f.out = f.runs.size() == 1 ? (Path(f.runs.front()) / "report.html").native() : "report.html";
+  if (f.out.empty()) f.out = default_out(f.runs);
   write_out(f.out, page_text(report), report::kPageBeginning);
   std::printf("%s\n", printable(f.out).c_str());
   return 0;

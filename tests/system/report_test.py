@@ -13,10 +13,10 @@ from harness import *
 
 # All that the program writes into a page: whatever else is found there came from a run's folder.
 ELEMENTS = set("""html head meta title style body a header h1 h2 h3 nav ul li main section p div table caption thead tbody
-tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong""".split())
+tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong wbr""".split())
 ATTRIBUTES = set("""lang charset name content http-equiv class href id aria-label aria-labelledby aria-hidden role
-tabindex scope width height viewbox preserveaspectratio overflow x y x1 x2 y1 y2 cx cy r d dx points stroke-dasharray
-transform style""".split())
+tabindex scope title width height viewbox preserveaspectratio overflow x y x1 x2 y1 y2 cx cy r d dx points stroke-dasharray
+transform style fill-opacity""".split())
 VOID = {"meta"}
 
 
@@ -26,6 +26,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.ids, self.links, self.words, self.rows, self.labels = [], [], [], [], [], []
+        self.broken = False
         self.feed(text)
         self.close()
         expect_equal(self.open, [])
@@ -38,9 +39,11 @@ class Page(html.parser.HTMLParser):
             self.open.append(tag)
         if tag == "tr":
             self.rows.append((dict(attributes).get("class", ""), []))
+        self.broken = False
 
     def handle_startendtag(self, tag, attributes):
         self.check(tag, attributes)
+        self.broken = tag == "wbr"  # the text goes on
 
     def check(self, tag, attributes):
         expect(tag in ELEMENTS, "<%s>" % tag)
@@ -64,9 +67,9 @@ class Page(html.parser.HTMLParser):
         if self.open and self.open[-1] == "style":
             expect("://" not in text and "<" not in text, text)
             return
-        self.words.append(text)
-        if self.open and self.open[-1] in ("td", "th") and text.strip():
-            self.rows[-1][1].append(text)
+        cells = self.rows[-1][1] if self.open and self.open[-1] in ("td", "th") and text.strip() else []
+        for texts in (self.words, cells):
+            texts[-1:] = [texts[-1] + text] if self.broken and texts else [*texts[-1:], text]
 
     def handle_decl(self, text):
         expect_equal(text, "DOCTYPE html")
@@ -106,8 +109,27 @@ def made_up(folder, lines, config="seed: 1\n"):
             file.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
     if config is not None:
         with open(os.path.join(folder, "config.yaml"), "w") as file:
-            file.write(config)
+            file.write("%s# as cifar-train wrote it, CRC32C %08x\n" % (config, crc32c(config.encode())))
     return folder
+
+
+def changed(name, change):
+    """A copy of a finished run, changed by a function of its folder; its page and warning."""
+    folder = path(name)
+    shutil.copytree(trained(), folder)
+    change(folder)
+    return page_of(folder)
+
+
+def rewritten(name, old, new):
+    """A function that replaces a text in a file of a run's folder."""
+    def rewrite(folder):
+        with open(os.path.join(folder, name)) as file:
+            text = file.read()
+        expect(re.search(old, text), name, old)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(re.sub(old, new, text, count=1))
+    return rewrite
 
 
 def step(number, **fields):
@@ -171,8 +193,59 @@ def a_run_that_goes_on_is_drawn_without_its_incomplete_line():
     folder = made_up(path("going-on"), [{"event": "start", "step": 0}, step(10), step(20), b'{"event":"step","st'])
     page, done = page_of(folder)
     expect_equal(done.stderr, "")
-    expect_in("goes on, or was interrupted: the newest record is of", page.row("state")[0][1])
+    expect_in("was interrupted, or failed: the newest record is of", page.row("state")[0][1])
     expect_equal(page.row("optimizer steps")[0][1], "20")
+    with open(os.path.join(folder, ".lock"), "w") as file:
+        file.write("pid 1 on host elsewhere, pids of b/c\n")
+    expect_in("goes on, or was interrupted: the newest record is of", page_of(folder)[0].row("state")[0][1])
+
+
+@check
+def a_run_whose_lock_is_held_goes_on():
+    folder = path("held")
+    job = start([PROGRAM, *train_words(folder, {**FEW, "data.path": few(), "train.epochs": 1000000})])
+    wait_for_step(folder, job, at_least=20)
+    expect_match(page_of(folder)[0].row("state")[0][1], "^goes on: the newest record is of")
+    job.kill()
+    finish(job)
+    expect_match(page_of(folder)[0].row("state")[0][1], "^was interrupted, or failed: the newest record is of")
+    with open(os.path.join(folder, "log.txt"), "w") as file:
+        file.write("warning: a\nerror: diverged: 3 steps\n")
+    expect_equal(page_of(folder)[0].row("state")[0][1], "failed: diverged: 3 steps")
+
+
+@check
+def what_contradicts_itself_is_named():
+    with open(os.path.join(trained(), "metrics.jsonl")) as file:
+        start_line = file.readline()
+    last = checkpoints(trained())[-1]
+    cases = [
+        (rewritten("config.yaml", "epochs: 3", "epochs: 4"), "config.yaml: it was changed since the run wrote it"),
+        (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), 0), "metrics.jsonl: there is no record in it"),
+        (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), len(start_line) + 1000),
+         "metrics.jsonl: its end is missing"),
+        (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt")), "ckpt: the checkpoint of step %d, of which" % last),
+        (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt", "step-%08d" % last)),
+         "ckpt: the checkpoint of step %d, of which" % last),
+        (rewritten("evaluation.json", r'"accuracy":[\d.]+', '"accuracy":0.99'), 'evaluation.json: "accuracy" contradicts'),
+        (rewritten("evaluation.json", r'"recall":[\d.]+', '"recall":0.99'), 'evaluation.json: "classes" contradicts'),
+        (rewritten("evaluation.json", r'"images":\d+', '"images":7'), 'evaluation.json: "images" contradicts'),
+        (rewritten("evaluation.json", r'"loss":\d', '"loss":7'), "evaluation.json: its loss is not that of metrics.jsonl"),
+        (rewritten("evaluation.json", "evaluation 1", "evaluation 2"), "evaluation.json: a newer version of cifar-train"),
+        (lambda folder: rewritten("metrics.jsonl", '"version":"[^"]+"', '"version":"77.7"')(folder) or
+         rewritten("metrics.jsonl", '{"event":"epoch"', '[{"event":"epoch"')(folder),
+         r"metrics.jsonl: 1 line is no record that cifar-train \S+ knows: cifar-train 77.7 wrote them"),
+    ]
+    for i, (change, expected) in enumerate(cases):
+        page, done = changed("contradiction-%d" % i, change)
+        expect_match(done.stderr, "^warning: .*" + expected)
+        expect_match(page.text(), expected)
+    for i in (1, 2):
+        expect_match(page_of(path("contradiction-%d" % i))[0].row("state")[0][1], "^ended, of which there is no record")
+    folder = path("pruned")
+    shutil.copytree(trained(), folder)
+    good("ckpt", "prune", folder, "--keep", "1")
+    expect_equal(page_of(folder)[1].stderr, "")
 
 
 @check
@@ -300,13 +373,14 @@ def many_classes_have_a_map_of_their_confusions():
     shutil.copytree(trained(), folder)
     with open(os.path.join(folder, "evaluation.json")) as file:
         record = json.load(file)
-    record["classes"] += [{**record["classes"][0], "name": "more-%d" % i} for i in range(30)]
+    record["classes"] += [{**record["classes"][0], "images": 0, "predicted": 0, "name": "more-%d" % i} for i in range(30)]
     with open(os.path.join(folder, "evaluation.json"), "w") as file:
         json.dump(record, file, separators=(",", ":"))
     good("report", folder)
     with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
         page = file.read()
     expect_in("Confusion matrix of 40 classes", page)
+    expect_equal(page_of(folder)[1].stderr, "")
     expect_equal(sum(shade.count("M") for shade in re.findall(r' d="(M[^"]*)" fill-opacity', page)), len(record["confusion"]))
 
 
@@ -324,6 +398,83 @@ def runs_beside_each_other_have_their_differing_keys_marked():
 
 
 @check
+def long_names_keep_their_ends():
+    folder = path("long-names")
+    shutil.copytree(trained(), folder)
+    with open(os.path.join(folder, "evaluation.json")) as file:
+        record = json.load(file)
+    names = ["n" * 100 + str(i) for i in range(10)]
+    for one, name in zip(record["classes"], names):
+        one["name"] = name
+    with open(os.path.join(folder, "evaluation.json"), "w") as file:
+        json.dump(record, file, separators=(",", ":"))
+    page, _ = page_of(folder)
+    for i, name in enumerate(names):
+        page.row(name)  # the table of classes
+        page.row("n" * 40 + "..." + "n" * 19 + str(i))  # the matrix
+    with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+        expect_in('title="%s"' % names[3], file.read())
+
+
+@check
+def a_folder_has_its_name_and_place():
+    folder = trained()
+    expect_equal(finish(start([PROGRAM, "report", "."], cwd=folder)).stdout, "./report.html\n")
+    with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+        expect_in("<h1>run</h1>", file.read())
+    locked = path("locked")
+    shutil.copytree(folder, locked)
+    os.chmod(locked, 0o555)
+    os.chmod(scratch(), 0o755)
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    try:
+        done = finish(start([PROGRAM, "report", locked], **nobody))
+    except PermissionError:
+        raise Skip("the program lies where nobody cannot reach it")
+    fails(IO, done, "cannot write the report into '%s': Permission denied: give --out FILE" % locked)
+
+
+@check
+def a_folder_of_runs_is_a_comparison():
+    made_up(path("several", "b"), [step(1)])
+    made_up(path("several", "a"), [step(1)], "seed: 2\n")
+    page, _ = page_of(path("several"))
+    expect_equal((page.row("1 a")[0][3:], page.row("2 b")[0][3:])[0][0], "-")
+    expect_in("2 runs", page.text())
+
+
+@check
+def a_sweep_shows_what_it_has_and_what_is_gone():
+    folder = path("sweep-going-on")
+    names = ["lr=%s,seed=%d" % (lr, seed) for lr in (0.1, 0.2) for seed in (1, 2, 3)]
+    for seed in (1, 2):
+        lines = [step(1), {"event": "eval", "split": "val", "step": 1, "epoch": 1, "loss": 1, "accuracy": seed / 4}]
+        made_up(os.path.join(folder, names[seed - 1]), [*lines, {"event": "end", "step": 1, "reason": "finished"}][:4 - seed],
+                "seed: %d\noptimizer: {params: {lr: 0.1}}\n" % seed)
+    plan = {"event": "sweep", "initial": "", "runs": names, "keys": ["seed", "optimizer.params.lr"]}
+    begun = [{"event": "begin", "run": name, "time": 1.0} for name in names[:2]]
+
+    def report_with(*lines):
+        with open(os.path.join(folder, "sweep.jsonl"), "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        return page_of(folder)
+
+    page, done = report_with(plan, *begun)
+    expect_equal(done.stderr, "")
+    expect_in("A sweep of 6 runs, of which 2 have begun, 1 has ended", page.text())
+    expect_in("optimizer.params.lr", page.row("run")[0])
+    expect_in("No row is marked as the best", page.text())
+    expect(all(mark != "best" for mark, _ in page.rows), page.rows)
+    with open(os.path.join(folder, names[1], "log.txt"), "w") as file:
+        file.write("error: diverged\n")
+    page, _ = report_with(plan, *begun)
+    expect_in("2 have begun, 1 has ended, 1 has failed", page.text())
+    expect_equal(page.row("error")[0][1], "diverged")
+    page, done = report_with(plan, *begun, {"event": "begin", "run": names[2], "time": 1.0})
+    expect_match(done.stderr, "^warning: '%s': the run's folder is gone, although sweep.jsonl" % re.escape(names[2]))
+
+
+@check
 def the_best_row_of_a_sweep_is_marked():
     output = path("sweep")
     good("sweep", "--config", DEFAULT, "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--set",
@@ -335,7 +486,15 @@ def the_best_row_of_a_sweep_is_marked():
     expect_equal(best[0][1], "2 of 2")
     with open(os.path.join(output, "table.md")) as file:
         expect_in(best[0][2].split()[0], file.read())
-    expect_in("A sweep of 4 runs", page.text())
+    expect_in("A sweep of 4 runs, written", page.text())
+    with open(os.path.join(output, "sweep.jsonl")) as file:
+        plan = json.loads(file.readline())
+    expect_equal((len(plan["runs"]), plan["keys"]), (4, ["seed", "scheduler.params.warmup_max_lr"]))
+    shutil.rmtree(os.path.join(output, plan["runs"][0]))
+    page, done = page_of(output)
+    expect_match(done.stderr, "^warning: .*the run's folder is gone")
+    expect_in("A sweep of 4 runs, of which 4 have begun, 3 have ended", page.text())
+    expect_in("No row is marked as the best", page.text())
 
 
 # ---- terminal, table, picture
@@ -438,7 +597,7 @@ def hostile_run(i):
     if config is not None:
         with open(os.path.join(folder, "config.yaml"), "w", errors="surrogatepass") as file:
             file.write(config)
-    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl"):
+    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
         at = os.path.join(folder, name)
         what = numbers.randrange(30)
         if what < 8 and os.path.lexists(at):

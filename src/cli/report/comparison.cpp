@@ -27,7 +27,7 @@ std::optional<EvaluatedSplit> common_split(std::span<const RunParts> runs) {
 
 }  // namespace
 
-std::vector<std::string> differing_keys(std::span<const RunParts> runs) {
+std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::span<const std::string> varied) {
   std::vector<std::string> order;
   std::unordered_map<std::string, std::pair<std::string, size_t>> first;  // by key: a value, and how many runs have it
   for (const RunParts& run : runs) {
@@ -37,13 +37,16 @@ std::vector<std::string> differing_keys(std::span<const RunParts> runs) {
       found->second.second += found->second.first == key.value;
     }
   }
-  std::erase_if(order, [&](const std::string& key) { return key == "output" || first[key].second == runs.size(); });
+  std::erase_if(order, [&](const std::string& key) {
+    const bool is_varied = std::ranges::find(varied, key) != varied.end();
+    return key == "output" || (first[key].second == runs.size() && !is_varied);
+  });
   return order;
 }
 
-std::vector<Settings> settings_of(std::span<const RunParts> runs) {
+std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied) {
   std::vector<Settings> all;
-  const std::vector<std::string> keys = differing_keys(runs);
+  const std::vector<std::string> keys = differing_keys(runs, varied);
   for (size_t i = 0; i < runs.size(); ++i) {
     std::string text;
     for (const std::string& key : keys) {

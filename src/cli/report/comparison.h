@@ -9,9 +9,9 @@
 
 namespace ct::report {
 
-/// The keys that have not the same value in all runs, in the order of the configuration; without `output`, which every
-/// run has for itself.
-std::vector<std::string> differing_keys(std::span<const RunParts> runs);
+/// The keys that have not the same value in all runs, and those of `varied` that a run has, in the order of the
+/// configuration; without `output`, which every run has for itself.
+std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::span<const std::string> varied = {});
 
 /// Runs that differ by their seeds and folds only.
 struct Settings {
@@ -20,7 +20,7 @@ struct Settings {
   std::vector<double> scores;  // the accuracy of each evaluated run's best evaluation, 0 to 1
   double mean = 0, deviation = 0;
 };
-std::vector<Settings> settings_of(std::span<const RunParts> runs);
+std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied = {});
 
 /// The weights_sha256 that all runs ended with; empty: they have none, or not the same.
 std::string common_weights(std::span<const RunParts> runs);

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kFarApart = 50;  // quotient of the ends from which an axis may be logarithmic
 
+/// At least two, unless numbers cannot divide the range: a single one gives no scale.
 std::vector<double> linear_ticks(Range range, int wanted) {
   const double rough = range.size() / wanted, power = std::pow(10, std::floor(std::log10(rough)));
   const double times = rough / power, step = power * (times < 1.5 ? 1 : times < 3.5 ? 2 : times < 7.5 ? 5 : 10);
@@ -22,7 +23,7 @@ std::vector<double> linear_ticks(Range range, int wanted) {
     if (tick > range.high + step * 1e-9) break;
     ticks.push_back(std::abs(tick) < step * 1e-9 ? 0 : tick);
   }
-  return ticks;
+  return ticks.size() < 2 && wanted < 3 ? linear_ticks(range, 3) : ticks;
 }
 
 /// Powers of ten; where there are few, also twice and five times these.

@@ -17,7 +17,7 @@
 namespace ct::report {
 namespace {
 
-constexpr size_t kMostRows = 40, kLargestMatrix = 30, kMostMistakes = 15, kMostName = 60;
+constexpr size_t kMostRows = 40, kLargestMatrix = 30, kMostMistakes = 15, kMostName = 60;  // bytes, outside of tables
 
 std::string base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -56,7 +56,7 @@ class EvaluationPart {
   }
 
  private:
-  std::string name(size_t index) const { return shortened(e_.classes[index].name, kMostName); }
+  const std::string& name(size_t index) const { return e_.classes[index].name; }
 
   void write_classes() {
     std::vector<size_t> order(e_.classes.size());
@@ -144,7 +144,7 @@ class EvaluationPart {
     out_.element("th", "true class", {{"scope", "col"}});
     for (size_t c = 0; c < n; ++c) {
       out_.open("th", {{"scope", "col"}});
-      out_.element("span", name(c));
+      out_.shortened_element("span", name(c), kMostName);
       out_.close("th");
     }
     out_.close("tr");
@@ -152,7 +152,7 @@ class EvaluationPart {
     out_.open("tbody");
     for (size_t label = 0; label < n; ++label) {
       out_.open("tr");
-      out_.element("th", name(label), {{"scope", "row"}});
+      out_.shortened_element("th", name(label), kMostName, {{"scope", "row"}});
       for (size_t c = 0; c < n; ++c) {
         const int64_t images = counts[label * n + c],
                       of = label == c ? std::max<int64_t>(e_.classes[c].images, 1) : worst;
@@ -188,7 +188,7 @@ class EvaluationPart {
     for (size_t i = 0; i < pictures.size(); ++i) {
       const FinalEvaluation::Picture& picture = pictures[i];
       const auto place = static_cast<int64_t>(first + i);
-      const std::string what = str("image ", count_text(picture.image), ", ", name(picture.label));
+      const std::string what = str("image ", count_text(picture.image), ", ", shortened(name(picture.label)));
       out_.open("li");
       if (!e_.sheet.empty()) {
         out_.open("span", {{"class", "thumb"},
@@ -198,10 +198,12 @@ class EvaluationPart {
         out_.close("span");
       }
       out_.open("div");
-      out_.element("strong", name(picture.label));
+      out_.shortened_element("strong", name(picture.label), kMostName);
       for (const FinalEvaluation::Answer& answer : picture.answers)
-        out_.element("div", str(answer.answer == picture.label ? "\u2713 " : "", name(answer.answer), " ",
-                                percent(answer.probability, 1)));
+        out_.shortened_element("div",
+                               str(answer.answer == picture.label ? "\u2713 " : "", name(answer.answer), " ",
+                                   percent(answer.probability, 1)),
+                               kMostName);
       out_.close("div");
       out_.close("li");
     }

@@ -115,6 +115,9 @@ std::string from_to(std::string_view what, const std::vector<Point>& points, Uni
   const auto text = [&](double y) { return unit == Unit::percent ? percent(y) : number_text(y); };
   const auto at = [](double x) { return count_text(static_cast<int64_t>(x)); };
   if (finite.size() == 1) return str(what, " is ", text(finite[0].y), " at step ", at(finite[0].x), ". ");
+  if (const Range range = *range_of(finite); text(range.low) == text(range.high))
+    return str(what, " stays at ", text(range.low), " from step ", at(finite.front().x), " to step ",
+               at(finite.back().x), ". ");
   return str(what, " goes from ", text(finite.front().y), " at step ", at(finite.front().x), " to ",
              text(finite.back().y), " at step ", at(finite.back().x), ". ");
 }

@@ -1,6 +1,7 @@
 #include "cli/report/final_evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -44,6 +45,7 @@ class Reader {
     part("calibration", [&] { return read_bins(); });
     part("right", [&] { return read_pictures("right", to_.right); });
     part("wrong", [&] { return read_pictures("wrong", to_.wrong); });
+    if (!to_.confusion.empty()) compare_with_confusion();
   }
 
  private:
@@ -79,6 +81,39 @@ class Reader {
       to_.confusion.push_back({*label, *predicted, static_cast<int64_t>(images)});
     }
     return !to_.confusion.empty() || to_.images == 0;
+  }
+
+  /// The matrix says again what other parts say.
+  void compare_with_confusion() {
+    struct Counts {
+      int64_t images = 0, predicted = 0, right = 0;
+    };
+    std::vector<Counts> classes(to_.classes.size());
+    Counts all;
+    for (const FinalEvaluation::Pair& pair : to_.confusion) {
+      const int64_t right = pair.label == pair.predicted ? pair.images : 0;
+      all.images += pair.images;
+      all.right += right;
+      classes[pair.label].images += pair.images;
+      classes[pair.label].right += right;
+      classes[pair.predicted].predicted += pair.images;
+    }
+    const auto is_share = [](double share, int64_t part, int64_t of) {
+      return of == 0 || std::abs(share * static_cast<double>(of) - static_cast<double>(part)) < 0.5;
+    };
+    bool classes_agree = true;
+    for (size_t c = 0; c < classes.size(); ++c) {
+      const FinalEvaluation::Class& said = to_.classes[c];
+      const auto& [images, predicted, right] = classes[c];
+      classes_agree &= said.images == images && said.predicted == predicted && is_share(said.recall, right, images) &&
+                       is_share(said.precision, right, predicted);
+    }
+    const auto require = [&](bool agrees, const char* name) {
+      if (!agrees) missing_.push_back(str(kEvaluationFile, ": \"", name, "\" contradicts \"confusion\""));
+    };
+    require(to_.images == all.images, "images");
+    require(is_share(to_.accuracy, all.right, all.images), "accuracy");
+    require(classes_agree, "classes");
   }
 
   bool read_bins() {
@@ -147,6 +182,9 @@ std::optional<FinalEvaluation> read_evaluation(const Path& folder, std::vector<s
     if (!is_there(path)) return {};
     const std::string text = read_file(path, kMostBytes);
     const Tree record = shallow_json(text);
+    constexpr std::string_view kFormat = "cifar-train evaluation ";
+    if (const std::string format = text_in(record, "format"); format.starts_with(kFormat) && format != str(kFormat, 1))
+      fail(ExitCode::data, "a newer version of cifar-train wrote it: make the report with that version");
     if (!text.starts_with(kEvaluationBeginning) || !record.is_object())
       fail(ExitCode::data, "it is not as a run writes it");
     Reader(record, evaluation.emplace(), missing).read();

@@ -14,8 +14,11 @@ namespace ct::report {
 /// UTF-8 and characters that turn the direction of text become visible escapes.
 std::string escaped(std::string_view text);
 
-/// At most `most` bytes of a text, cut between characters; "..." stands for the rest.
+/// At most `most` bytes of a text, cut between characters; "..." stands for what lies between its two ends.
 std::string shortened(std::string_view text, size_t most = 200);
+
+/// A name where it may be broken: "optimizer.", "params.", "lr". Numbers stay whole.
+std::vector<std::string_view> parts_of(std::string_view name);
 
 class Markup {
  public:
@@ -29,6 +32,10 @@ class Markup {
   void text(std::string_view text) { out_ += escaped(text); }
   /// <element>text</element>
   void element(std::string_view element, std::string_view text, Attributes attributes = {});
+  /// The same with shortened(text, most); where that is less, the attribute `title` says more.
+  void shortened_element(std::string_view element, std::string_view text, size_t most, Attributes attributes = {});
+  /// The same for a name, which may be broken between its parts.
+  void name_element(std::string_view element, std::string_view name, size_t most, Attributes attributes = {});
   /// The program's own text, such as a style sheet, or a part that another Markup wrote.
   void verbatim(std::string_view text) { out_ += text; }
 
@@ -36,6 +43,7 @@ class Markup {
 
  private:
   void begin(std::string_view element, Attributes attributes);
+  void open_titled(std::string_view element, std::string_view text, size_t most, Attributes attributes);
   std::string out_;
 };
 

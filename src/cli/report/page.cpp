@@ -49,7 +49,8 @@ void write_missing(Contents& page, const Report& report) {
   if (lines.empty()) return;
   const Section section(page, "missing", "What is missing");
   Markup& out = page.body;
-  out.element("p", "These parts could not be read; the rest of the report does without them.");
+  out.element("p",
+              "These parts are gone, damaged or not as a run left them; the rest of the report does without them.");
   out.open("ul");
   for (size_t i = 0; i < std::min(lines.size(), kMostMissing); ++i) out.element("li", shortened(lines[i], 400));
   if (lines.size() > kMostMissing) out.element("li", str("and ", lines.size() - kMostMissing, " more"));
@@ -60,7 +61,7 @@ void write_summary(Contents& page, const Report& report) {
   const bool one = report.runs.size() == 1;
   const Section section(page, "summary", one ? "Summary" : "Runs");
   if (one) return write_results(page.body, report.runs[0]);
-  write_comparison(page.body, report.runs, report.is_sweep);
+  write_comparison(page.body, report.runs, report.sweep);
 }
 
 void write_evaluations(Markup& out, const RunRecords& r, std::string_view name) {
@@ -135,7 +136,7 @@ void write_configuration(Contents& page, const Report& report) {
     for (const ConfigKey& key : run.config)
       if (std::ranges::find(keys, key.key) == keys.end()) keys.push_back(key.key);
   std::vector<Heading> headings = {{"key"}};
-  for (size_t i = 0; i < runs.size(); ++i) headings.push_back({str(i + 1, ": ", shortened(runs[i].name, 40))});
+  for (size_t i = 0; i < runs.size(); ++i) headings.push_back({str(i + 1, ": ", runs[i].name)});
   const auto write = [&](std::string_view caption, const std::vector<std::string>& rows) {
     Table table(out, caption, headings);
     for (const std::string& key : rows) {
@@ -161,6 +162,7 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
     if (!value.empty() && value != "-") pairs.emplace_back(name, value);
   };
   add("program", text_in(r.start, "version").empty() ? "" : "cifar-train " + text_in(r.start, "version"));
+  if (brief_state_of(run) == "failed") add("error", run.failure);
   add("host", text_in(r.start, "host"));
   add("device", text_in(r.start, "device"));
   add("connection of ranks", text_in(r.start, "collectives"));
@@ -227,6 +229,23 @@ void write_machines(Contents& page, const Report& report) {
                [&](const RunParts& run, size_t) { write_machine_and_checkpoints(page.body, run); });
 }
 
+/// "1 run"; "A sweep of 6 runs, of which 3 have begun, 1 has ended, 1 has failed"
+std::string what_it_is_of(const Report& report) {
+  if (!report.sweep) return counted(std::ssize(report.runs), "run");
+  const size_t planned = std::max({report.sweep->planned, report.sweep->begun, report.runs.size()});
+  size_t ended = 0, failed = 0;
+  for (const RunParts& run : report.runs) {
+    const std::string state = brief_state_of(run);
+    ended += run.records.ended && state != "stopped";
+    failed += state == "failed";
+  }
+  const std::string text = "A sweep of " + counted(static_cast<int64_t>(planned), "run");
+  if (ended == planned) return text;
+  const auto have = [](size_t count, const char* what) { return str(count, count == 1 ? " has " : " have ", what); };
+  return str(text, ", of which ", have(report.sweep->begun, "begun"), ", ", have(ended, "ended"),
+             failed > 0 ? ", " + have(failed, "failed") : "");
+}
+
 void write_head(Markup& out, const Report& report) {
   out.verbatim(kPageBeginning);
   out.verbatim(str(version(), "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
@@ -263,8 +282,8 @@ std::string page_text(const Report& report) {
   out.element("a", "Skip to the results", {{"class", "skip"}, {"href", "#results"}});
   out.open("header");
   out.element("h1", report.title);
-  out.element("p", str(report.is_sweep ? "A sweep of " : "", counted(std::ssize(report.runs), "run"),
-                       ", written by cifar-train ", version(), " on ", local_time(std::time(nullptr))));
+  out.element(
+      "p", str(what_it_is_of(report), ", written by cifar-train ", version(), " on ", local_time(std::time(nullptr))));
   out.open("nav", {{"aria-label", "Contents"}});
   out.open("ul");
   for (const auto& [id, title] : page.sections) {

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "cli/report/run_parts.h"
+#include "cli/report/sweep_parts.h"
 
 namespace ct::report {
 
 struct Report {
   std::string title;  // the run's name, or the sweep's
-  bool is_sweep = false;
+  std::optional<SweepParts> sweep;
   std::vector<RunParts> runs;
   std::vector<std::string> missing;  // what belongs to no run
 };

@@ -19,18 +19,18 @@ figcaption { font-size: 0.9rem; margin-top: 8px }
 .scroll { overflow-x: auto; max-width: 100%; width: fit-content; margin: 8px 0 16px }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 caption { text-align: left; font-size: 0.9rem; padding: 4px 0; max-width: calc(100vw - 24px) }
-th, td { text-align: left; vertical-align: top; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--grid); unicode-bidi: isolate }
+th, td { text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--grid); unicode-bidi: isolate }
 th, td { overflow-wrap: break-word } .long { overflow-wrap: anywhere; min-width: 22ch }
 td { max-width: 70ch } tbody th { font-weight: 400; max-width: 48ch }
-thead th { font-weight: 600; border-bottom-color: var(--quiet) }
-.number { text-align: right; white-space: nowrap; overflow-wrap: normal }
+thead th { font-weight: 600; border-bottom-color: var(--quiet); vertical-align: bottom }
+.number { text-align: right; overflow-wrap: normal } td.number { white-space: nowrap }
 .best th, .best td, .differs th, .differs td, .given th, .given td { font-weight: 700 }
 .best { background: color-mix(in srgb, var(--c2) 14%, transparent) }
 .sample { vertical-align: middle; overflow: visible }
 details { margin: 8px 0 } summary { cursor: pointer; padding: 4px 0 }
 @media print { nav, .skip { display: none } body { max-width: none; font-size: 10pt } .scroll { overflow: visible }
   details::details-content { content-visibility: visible; display: block; block-size: auto } h2, h3 { break-after: avoid }
-  figure, tr { break-inside: avoid } .figures { display: block } }
+  figure, tr, .beside > * { break-inside: avoid } .figures { display: block } }
 )";
 
 }  // namespace ct::report

@@ -1,12 +1,15 @@
 #include "cli/report/run_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/version.h"
+#include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
 #include "train/config/document.h"
 #include "train/run/run_files.h"
@@ -35,9 +38,14 @@ void read_metrics(RunParts& run) {
   run.records = read_records(file.text());
   if (files.status(path, info) == 0) run.written = info.st_mtime;
   if (file.was_cut()) run.missing.push_back(str(kMetricsFile, ": it was cut while it was read"));
+  const std::string writer = text_in(run.records.start, "version");
   if (run.records.damaged > 0)
-    run.missing.push_back(str(kMetricsFile, ": ", counted(run.records.damaged, "line"),
-                              run.records.damaged == 1 ? " is" : " are", " no record"));
+    run.missing.push_back(
+        str(kMetricsFile, ": ", counted(run.records.damaged, "line"), run.records.damaged == 1 ? " is" : " are",
+            " no record",
+            writer.empty() || writer == version()
+                ? ""
+                : str(" that cifar-train ", version(), " knows: cifar-train ", writer, " wrote them")));
 }
 
 void flatten(const document::Node& node, const std::string& prefix, std::vector<ConfigKey>& keys) {
@@ -56,6 +64,9 @@ void read_config(RunParts& run) {
   if (!is_there(path)) return;
   const std::string text = read_file(path, document::kMaxBytes);
   flatten(document::parse_yaml(text, std::make_shared<document::Origin>(std::string(kConfigFile))), "", run.config);
+  if (!is_sealed_config(text))
+    run.missing.push_back(
+        str(kConfigFile, ": it was changed since the run wrote it, so its values may not be the run's"));
 }
 
 void add_origins(RunParts& run) {
@@ -90,6 +101,40 @@ void read_checkpoints(RunParts& run) {
   }
 }
 
+/// The error in a log's last line.
+void read_failure(RunParts& run) {
+  const Path path = run.folder / "log.txt";
+  if (kind_of(path) != PathKind::file) return;
+  const std::string text(trimmed(read_file(path), " \t\r\n"));
+  const std::string last = text.substr(text.rfind('\n') + 1);  // npos + 1: the text is one line
+  if (constexpr std::string_view kError = "error: "; last.starts_with(kError)) run.failure = last.substr(kError.size());
+}
+
+/// What one part says of another one that is not there, or says otherwise.
+void compare_parts(RunParts& run) {
+  const RunRecords& r = run.records;
+  // The newest checkpoint is never removed; while a run goes on, a newer one may have replaced it.
+  if (r.saved >= 0 && (run.checkpoints.empty() || run.checkpoints.back().step < r.saved))
+    run.missing.push_back(
+        str(kCheckpointFolder, ": the checkpoint of step ", r.saved, ", of which ", kMetricsFile, " tells, is gone"));
+  if (r.empty() && !run.checkpoints.empty())
+    run.missing.push_back(str(kMetricsFile, run.written == 0 ? ": there is none" : ": there is no record in it"));
+  if (!r.empty() && !is_there(run.folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
+  if (!run.evaluation || r.empty()) return;
+  const FinalEvaluation& e = *run.evaluation;
+  // It is written after the records of its step, just before the one of the end.
+  const auto is_its = [&](const EvalRecord& record) {
+    return record.step == e.step && word_of(record.split) == e.split;
+  };
+  const auto record = std::ranges::find_if(r.evals, is_its);
+  if (run.in_use == false && (record == r.evals.end() || !r.ended))
+    run.missing.push_back(
+        str(kMetricsFile, ": its end is missing: ", kEvaluationFile, ", of step ", e.step, ", is of a run that ended"));
+  constexpr double kSame = 1e-3;  // of the loss: another device may have repeated the evaluation
+  if (record != r.evals.end() && std::abs(record->loss - e.loss) > kSame * std::abs(record->loss))
+    run.missing.push_back(str(kEvaluationFile, ": its loss is not that of ", kMetricsFile));
+}
+
 }  // namespace
 
 std::string RunParts::value(std::string_view key) const {
@@ -117,40 +162,14 @@ RunParts read_run(const Path& folder, const std::string& name) {
   read_part_of(run, kConfigFile, [&] { read_config(run); });
   read_part_of(run, kCheckpointFolder, [&] { read_checkpoints(run); });
   run.evaluation = read_evaluation(folder, run.missing);
-  if (!run.records.empty()) {
-    read_part_of(run, kConfigFile, [&] {
-      if (!is_there(folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
-    });
-  } else if (!run.checkpoints.empty() && run.written == 0) {
-    run.missing.push_back(str(kMetricsFile, ": there is none"));
-  }
+  read_part_of(run, kLockName, [&] { run.in_use = is_in_use(folder); });
+  read_part_of(run, "log.txt", [&] { read_failure(run); });
+  read_part_of(run, "the run", [&] { compare_parts(run); });
   add_origins(run);
   return run;
 }
 
 bool is_run(const RunParts& run) { return !run.records.empty() || !run.checkpoints.empty(); }
-
-std::optional<std::vector<std::string>> runs_of_sweep(const Path& folder) {
-  const Path path = folder / kSweepRecords;
-  if (kind_of(path) != PathKind::file) return {};
-  const std::string text = read_file(path);
-  std::vector<std::string> names, all = list_folder(folder);
-  size_t begin = 0;
-  for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
-    const Tree record = shallow_json(std::string_view(text).substr(begin, end - begin));
-    if (!record.is_object()) continue;
-    const std::string name = text_in(record, "run");
-    const auto found = std::ranges::find(all, name);
-    if (found == all.end()) continue;
-    names.push_back(name);
-    all.erase(found);
-  }
-  names.insert(names.end(), all.begin(), all.end());
-  std::erase_if(names, [&](const std::string& name) {
-    return kind_of_entry(folder / name) != PathKind::folder || !may_be_run(folder / name);
-  });
-  return names;
-}
 
 const EvalRecord* newest_evaluation(const RunRecords& records, EvaluatedSplit split) {
   const EvalRecord* newest = nullptr;

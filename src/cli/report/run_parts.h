@@ -35,6 +35,8 @@ struct RunParts {
   std::vector<ConfigKey> config;
   std::vector<SavedStep> checkpoints;  // ascending
   std::optional<FinalEvaluation> evaluation;
+  std::optional<bool> in_use;  // by a process that trains; nullopt: by one of another host, perhaps
+  std::string failure;         // the error with which the log beside it ends, of a run that `sweep` or `compare` began
   std::vector<std::string> missing;  // a line for each part that is damaged: the part and why
 
   /// The value of a key; empty: the configuration has none.
@@ -49,9 +51,6 @@ bool may_be_run(const Path& folder);
 RunParts read_run(const Path& folder, const std::string& name);
 /// Has anything of a run been found?
 bool is_run(const RunParts& run);
-
-/// The runs in a sweep's folder, in the order in which they began; others follow by name. Nullopt: it is no sweep's.
-std::optional<std::vector<std::string>> runs_of_sweep(const Path& folder);
 
 /// The evaluation of the weights in best.bin: the one that the `end` record names, or the newest. nullptr: none.
 const EvalRecord* best_evaluation(const RunRecords& records);

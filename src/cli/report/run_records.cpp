@@ -164,6 +164,8 @@ bool take_line(std::string_view line, RunRecords& records) {
     records.ended = false;
     ++records.starts;
     records.start = std::move(record);
+  } else if (fields.event == "checkpoint") {
+    records.saved = whole(fields.step);
   } else if (fields.event == "end") {
     records.ended = true;
     records.end = std::move(record);

@@ -23,10 +23,16 @@ int64_t last_step_of(const RunRecords& r) {
   return std::max(last, count_in(r.end, "step"));
 }
 
-void write_table_of_settings(Markup& out, std::span<const RunParts> runs) {
-  const std::vector<Settings> all = settings_of(runs);
+/// Which rows a table marks, and by which keys it tells them apart.
+struct Rows {
+  std::vector<std::string> varied;  // by the sweep, whether or not the runs differ by them yet
+  bool marks_best = true;
+};
+
+void write_table_of_settings(Markup& out, std::span<const RunParts> runs, const Rows& rows) {
+  const std::vector<Settings> all = settings_of(runs, rows.varied);
   if (all.size() < 2 || all.size() == runs.size()) return;  // the table of runs says the same
-  const std::optional<Best> best = best_settings(runs, all);
+  const std::optional<Best> best = rows.marks_best ? best_settings(runs, all) : std::nullopt;
   Table table(out, "Settings, with the mean of the best accuracies",
               {{"settings"}, {"runs", Column::number}, {"accuracy", Column::number}, {"deviation", Column::number}});
   for (size_t i = 0; i < all.size(); ++i) {
@@ -45,8 +51,8 @@ std::string chosen_by(EvaluatedSplit split) {
                    " images, which makes its figure optimistic: hold out images (data.validation) to choose by them.");
 }
 
-void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
-  std::vector<std::string> keys = differing_keys(runs);
+void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep, const Rows& rows) {
+  std::vector<std::string> keys = differing_keys(runs, rows.varied);
   const size_t all_keys = keys.size();
   keys.resize(std::min(keys.size(), kMostKeyColumns));
   std::vector<Heading> headings = {{"run"}, {"line"}};
@@ -54,7 +60,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
   for (const std::string& key : keys) headings.push_back({key});
   for (const char* name : {"steps", "seconds", "images/s"}) headings.push_back({name, Column::number});
   headings.push_back({"state"});
-  const std::optional<Best> best = best_run(runs);
+  const std::optional<Best> best = rows.marks_best ? best_run(runs) : std::nullopt;
   {
     Table table(out, "Runs", headings);
     for (size_t i = 0; i < runs.size(); ++i) {
@@ -72,7 +78,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       table.cell(count_or_dash(last_step_of(run.records)));
       table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
-      table.cell(run.reason().empty() ? "not ended" : run.reason());
+      table.cell(brief_state_of(run));
     }
   }
   if (best) out.element("p", chosen_by(best->by));
@@ -134,14 +140,20 @@ void write_results(Markup& out, const RunParts& run) {
   write_pairs(out, "Results and state", pairs);
 }
 
-void write_comparison(Markup& out, std::span<const RunParts> runs, bool is_sweep) {
+void write_comparison(Markup& out, std::span<const RunParts> runs, const std::optional<SweepParts>& sweep) {
+  Rows rows;
+  if (sweep) {
+    rows.varied = sweep->keys;
+    rows.marks_best = runs.size() >= sweep->planned && sweep->missing.empty();
+  }
   const std::string weights = common_weights(runs);
   if (weights.empty())
-    write_table_of_settings(out, runs);
+    write_table_of_settings(out, runs, rows);
   else
     out.element("p", "All runs ended with the same weights, " + weights + ".");
-  write_table_of_runs(out, runs, is_sweep);
-  if (!is_sweep) write_table_of_costs(out, runs);
+  write_table_of_runs(out, runs, sweep.has_value(), rows);
+  if (!rows.marks_best) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
+  if (!sweep) write_table_of_costs(out, runs);
 }
 
 }  // namespace ct::report

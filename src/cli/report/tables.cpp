@@ -14,6 +14,12 @@ std::string_view breaks(std::string_view text) {
   return "text";
 }
 
+std::string_view breaks_of_name(std::string_view name) {
+  for (const std::string_view part : parts_of(name))
+    if (breaks(part) == "long") return "long";
+  return "text";
+}
+
 }  // namespace
 
 Table::Table(Markup& out, std::string_view caption, const std::vector<Heading>& headings)
@@ -24,8 +30,9 @@ Table::Table(Markup& out, std::string_view caption, const std::vector<Heading>& 
   out_.open("thead");
   out_.open("tr");
   for (const Heading& heading : headings_)
-    out_.element("th", heading.text,
-                 {{"scope", "col"}, {"class", heading.column == Column::number ? "number" : breaks(heading.text)}});
+    out_.name_element(
+        "th", heading.text, 60,
+        {{"scope", "col"}, {"class", heading.column == Column::number ? "number" : breaks_of_name(heading.text)}});
   out_.close("tr");
   out_.close("thead");
   out_.open("tbody");
@@ -46,13 +53,13 @@ void Table::end_row() {
 void Table::row(std::string_view head, std::string_view mark) {
   end_row();
   out_.open("tr", {{"class", mark}});
-  out_.element("th", shortened(head), {{"scope", "row"}, {"class", breaks(head)}});
+  out_.name_element("th", head, 200, {{"scope", "row"}, {"class", breaks_of_name(head)}});
   column_ = 1;
 }
 
 void Table::cell(std::string_view text) {
   const bool number = column_ < headings_.size() && headings_[column_].column == Column::number;
-  out_.element("td", shortened(text, 500), {{"class", number ? "number" : breaks(text)}});
+  out_.shortened_element("td", text, 500, {{"class", number ? "number" : breaks(text)}});
   ++column_;
 }
 

@@ -25,8 +25,16 @@ std::string state_of(const RunParts& run) {
   if (const std::string reason = run.reason(); !reason.empty())
     return reason == "stopped" ? "stopped on request; it can be continued" : reason;
   if (run.records.ended) return "ended";
-  return str("goes on, or was interrupted",
-             run.written > 0 ? ": the newest record is of " + local_time(run.written) : "");
+  const std::string written = run.written > 0 ? ": the newest record is of " + local_time(run.written) : "";
+  if (run.in_use != false) return (run.in_use ? "goes on" : "goes on, or was interrupted") + written;
+  if (!run.failure.empty()) return "failed: " + run.failure;
+  return (run.evaluation ? "ended, of which there is no record" : "was interrupted, or failed") + written;
+}
+
+std::string brief_state_of(const RunParts& run) {
+  if (run.records.ended) return run.reason().empty() ? "ended" : run.reason();
+  if (run.in_use == true) return "goes on";
+  return run.in_use == false && !run.failure.empty() ? "failed" : "not ended";
 }
 
 }  // namespace ct::report

@@ -17,7 +17,9 @@ std::string bytes_or_dash(double bytes);
 
 /// "validation" for val.
 std::string split_word(EvaluatedSplit split);
-/// "finished", or why it is not said to be.
+/// "finished", or what it is instead.
 std::string state_of(const RunParts& run);
+/// The same in two words at most.
+std::string brief_state_of(const RunParts& run);
 
 }  // namespace ct::report

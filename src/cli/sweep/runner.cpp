@@ -112,13 +112,27 @@ void SweepRunner::take_records() {
   const Path path = options_.out / kSweepRecords;
   records_.emplace(files_, path);
   std::istringstream lines(read_file(path));
-  bool empty = true;
+  Json plan;  // the last that is recorded
   Open open;
-  for (std::string line; std::getline(lines, line); empty = false)
-    if (const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false); record.is_object())
-      take_record(record, open);
-  if (empty) records_->append(Json{{"event", "sweep"}, {"initial", options_.initial}}.dump());
+  for (std::string line; std::getline(lines, line);) {
+    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object()) continue;
+    take_record(record, open);
+    if (record.value("event", Json()) == "sweep") plan = record;
+  }
+  if (const Json now = plan_record(); now != plan) records_->append(now.dump());
   end_what_was_killed(open);
+}
+
+/// For reports, also while most runs have not begun: the names of all runs, and the keys that they vary.
+Json SweepRunner::plan_record() const {
+  Json runs = Json::array(), keys = Json::array();
+  for (const SweepOutcome& outcome : runs_) {
+    runs.push_back(outcome.run.folder());
+    for (const ConfigOverride& set : outcome.run.overrides())
+      if (std::ranges::find(keys, Json(set.key)) == keys.end()) keys.push_back(set.key);
+  }
+  return {{"event", "sweep"}, {"initial", options_.initial}, {"runs", runs}, {"keys", keys}};
 }
 
 /// A run needs no more when it was trained, or diverged, with this very configuration.

@@ -49,6 +49,7 @@ class SweepRunner {
   using Open = std::map<size_t, double>;  // seconds since 1970
 
   void take_records();
+  Json plan_record() const;
   void take_record(const Json& record, Open& open);
   void end_what_was_killed(const Open& open);
   /// Throws Error(usage), before any change, if a run was begun with settings that this sweep does not have.

@@ -23,13 +23,6 @@ constexpr std::array kRunFiles = {kConfigFile,  kMetricsTable,   kLastFile,     
 constexpr std::string_view kSeal = "# as cifar-train wrote it, CRC32C ";
 constexpr uint64_t kLongestHead = 65536, kLongestConfig = uint64_t{4} << 20;
 
-bool is_sealed_config(std::string_view text) {
-  if (text.size() > kLongestConfig) return false;
-  const size_t seal = text.rfind(kSeal);
-  return seal != std::string_view::npos &&
-         text.substr(seal) == str(kSeal, crc_text(crc32c(text.substr(0, seal))), "\n");
-}
-
 /// Does a file of weights have this program's marks? They are looked for near the beginning, not by reading the header:
 /// a damaged file of a run is still the run's.
 bool has_marks(std::string_view weights) {
@@ -172,6 +165,13 @@ std::string event_writer(const Path& out) {
 bool is_own_event_file(const Path& path) { return writer_of_events(path).starts_with(kProgramName); }
 
 std::string sealed_config(const std::string& text) { return str(text, kSeal, crc_text(crc32c(text)), "\n"); }
+
+bool is_sealed_config(std::string_view text) {
+  if (text.size() > kLongestConfig) return false;
+  const size_t seal = text.rfind(kSeal);
+  return seal != std::string_view::npos &&
+         text.substr(seal) == str(kSeal, crc_text(crc32c(text.substr(0, seal))), "\n");
+}
 
 bool holds_run(const Path& out) {
   FileSystem files;

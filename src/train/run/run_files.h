@@ -45,6 +45,7 @@ bool is_run_file(std::string_view name);
 
 /// config.yaml ends in a line with the checksum of the preceding text, by which the program recognises it.
 std::string sealed_config(const std::string& text);
+bool is_sealed_config(std::string_view text);
 
 /// Does `out` contain a run of this program, that is, a checkpoint, or records in metrics.jsonl?
 bool holds_run(const Path& out);

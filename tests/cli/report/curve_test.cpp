@@ -74,6 +74,10 @@ TEST(Axis, IsLogarithmicForNumbersThatAreFarApart) {
   EXPECT_FALSE(axis_for({-1, 1e3}, true, 4).logarithmic);
 }
 
+TEST(Axis, HasAtLeastTwoTicks) {
+  for (int i = 1; i < 200; ++i) EXPECT_GE(axis_for({0.01 * i, 0.023 * i}, false, 2).ticks.size(), 2U) << i;
+}
+
 TEST(Axis, TakesAnyNumbers) {
   for (const Range range : {Range{0, 0}, Range{5, 5}, Range{-1e100, 1e100}, Range{0, 1e-100}, Range{1e-100, 1e100}}) {
     const Axis axis = axis_for(range, true, 4);

@@ -17,10 +17,25 @@ TEST(Escaped, ShowsWhatATextWouldHide) {
   EXPECT_EQ(escaped("\u202egnp.exe\u2066"), "\\xe2\\x80\\xaegnp.exe\\xe2\\x81\\xa6");
 }
 
-TEST(Shortened, CutsBetweenCharacters) {
+TEST(Shortened, KeepsBothEndsAndCutsBetweenCharacters) {
   EXPECT_EQ(shortened("abcdef", 6), "abcdef");
-  EXPECT_EQ(shortened("abcdefg", 6), "abcdef...");
-  EXPECT_EQ(shortened("abc\u00fcdef", 4), "abc...");
+  EXPECT_EQ(shortened("abcdefg", 6), "abcd...fg");
+  EXPECT_EQ(shortened("abc\u00fcdef", 4), "abc...f");
+  EXPECT_EQ(shortened("\u00fc\u00fc\u00fc", 4), "\u00fc...");
+}
+
+TEST(Markup, BreaksNamesBetweenTheirParts) {
+  Markup out;
+  out.name_element("b", "a.b_c=0.1-2", 99);
+  EXPECT_EQ(out.take(), "<b>a.<wbr/>b_<wbr/>c=<wbr/>0.1-2</b>\n");
+  EXPECT_EQ(parts_of(""), std::vector<std::string_view>{""});
+}
+
+TEST(Markup, SaysInATitleWhatATextLacks) {
+  Markup out;
+  out.shortened_element("b", "a<b", 3);
+  out.shortened_element("b", "a<b\"cd", 3, {{"class", "x"}});
+  EXPECT_EQ(out.take(), "<b>a&lt;b</b>\n<b class=\"x\" title=\"a&lt;b&quot;cd\">a&lt;...d</b>\n");
 }
 
 TEST(Markup, EscapesTextAndAttributes) {
