@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "base/checks.h"
 #include "base/temporary_folder.h"
 #include "metrics/console.h"
 
@@ -54,6 +55,27 @@ TEST_F(Log, GrowsByWholeLinesAndKeepsOneHeader) {
   write({step_record(2)});  // opened again
   EXPECT_EQ(jsonl(), lines({start, step_record(1), step_record(2)}));
   EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n" + *csv_line(step_record(2)) + "\n");
+}
+
+TEST_F(Log, GoesOnInANewFileIfItsOwnIsRemoved) {
+  MetricsLog log(files, folder.path());
+  log.write(step_record(1));
+  EXPECT_EQ(log.take_news(), "");
+  for (const char* name : {"metrics.jsonl", "metrics.csv"}) remove_file(files, folder / name);
+  log.write(step_record(2));
+  const std::string news = log.take_news();
+  for (const char* name : {"metrics.jsonl' was removed or replaced", "metrics.csv' was removed or replaced"})
+    EXPECT_NE(news.find(name), news.npos) << news;
+  spill(folder / "metrics.csv.new", "loss\n");
+  rename_file(files, folder / "metrics.csv.new", folder / "metrics.csv");
+  log.write(step_record(3));
+  EXPECT_NE(log.problem().find("has different columns"), log.problem().npos) << log.problem();
+  EXPECT_EQ(csv(), "loss\n");
+  remove_file(files, folder / "metrics.csv");
+  log.sync();
+  EXPECT_EQ(log.problem(), "");
+  EXPECT_EQ(jsonl(), lines({step_record(2), step_record(3)}));
+  EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(3)) + "\n");
 }
 
 TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {
