@@ -385,7 +385,13 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   if (!gone) remove_file(files, temporary);
   File file(files, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   lock(file.fd());
-  if (!is_at(files, file.fd(), temporary)) busy();
+  errno = 0;
+  if (!is_at(files, file.fd(), temporary)) {
+    const int unseen = errno;
+    if (unseen == 0 || unseen == ENOENT) busy();
+    files.unlink(temporary);  // it is there for all we know, and ours
+    fail_io("look at", temporary, unseen);
+  }
   return file;
 }
 

@@ -218,7 +218,7 @@ class Soak:
         """Fails if something has grown from the second quarter to the last, and says what could not be compared."""
         for name, count in sorted(self.counts.items()):
             print("%-16s %5d" % (name, count))
-        grown, uncompared = [], []
+        grown, uncompared, few_of = [], [], set()
         # A sample may meet a file that is open for a moment: one descriptor more is no leak.
         for number, unit, moment in ((1, "KiB of peak memory", 0), (2, "descriptors", 1)):
             ratios = []
@@ -226,15 +226,15 @@ class Soak:
                 of = [sample[number] for sample in self.samples if sample[0] == ranks]
                 quarter = len(of) // 4
                 if quarter < FEWEST:
-                    uncompared.append("%s of %s" % (unit, ranks))
+                    few_of.add(ranks)
                 else:
                     a, b = statistics.median(of[quarter:2 * quarter]), statistics.median(of[-quarter:])
                     ratios.append("%s %d -> %d" % (ranks, a, b))
                     if b > MOST_GROWTH * a + moment:
                         grown.append("%s of %s" % (unit, ranks))
-            if not self.samples:
-                uncompared.append(unit)
             print("%s: %s" % (unit, "; ".join(ratios) or "too few samples"))
+        if few_of or not self.samples:
+            uncompared.append("memory and descriptors of " + (", ".join(sorted(few_of)) or "any run"))
         for series, unit in ((self.sizes, "bytes of the run's folder"), (self.shared, "names in /dev/shm")):
             if len(series) < 4:
                 uncompared.append(unit)

@@ -131,7 +131,7 @@ def the_file_by_which_ranks_find_their_folder_replaces_nothing():
     words = train_words(output, settings(train__max_steps=8))
     for make in (lambda: os.symlink(mine, token), lambda: os.mkfifo(token), lambda: file_of(token), lambda: os.mkdir(token)):
         make()
-        fails(USAGE, finish(start(Ranks(2).words(*words))), ".shared-by-all-ranks' is no run's: move it away")
+        fails(USAGE, finish(start(Ranks(2).words(*words))), ".shared-by-all-ranks' is ", ": move it away")
         expect(os.path.lexists(token), "it is gone")
         os.rename(token, path("taken-away-%d" % len(os.listdir(path()))))
     expect_equal(content_of(mine), b"somebody's own\n")
