@@ -53,7 +53,8 @@ class BoundProgram {
   std::span<std::byte> arena() const { return arena_; }
 
   /// Transfers that become a part of the programs, before any of them runs: a launch before each micro-batch (empty:
-  /// none), copies after each but the step's last, and after all of the update but what needs the new weights.
+  /// none), copies after each but the step's last, and copies of the update, by the kernel of StepControl or at the
+  /// end.
   struct Transfers {
     std::function<void()> before_micro;
     std::vector<RingCopy> after_micro = {}, after_update = {};

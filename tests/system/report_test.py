@@ -439,7 +439,7 @@ def a_folder_of_runs_is_a_comparison():
     made_up(path("several", "b"), [step(1)])
     made_up(path("several", "a"), [step(1)], "seed: 2\n")
     page, _ = page_of(path("several"))
-    expect_equal((page.row("1 a")[0][3:], page.row("2 b")[0][3:])[0][0], "-")
+    expect_equal((page.row("1: a")[0][3:], page.row("2: b")[0][3:])[0][0], "-")
     expect_in("2 runs", page.text())
 
 

@@ -34,6 +34,13 @@ struct NormProblem {
     return batch_norm(s, x_, channel_means(s, x_), channel_variances(s, x_), w_, b_,
                       std::vector<T>(residual.begin(), residual.end()), relu);
   }
+  bool may_have_mask() const { return relu && has_residual && type != DType::f32 && s.channels % 8 == 0; }
+  Doubles mask() const {
+    Doubles bytes(y.size() / 8);
+    for (size_t i = 0; i < y.size(); ++i)
+      if (!(y[i] <= 0)) bytes[i / 8] += 1 << i % 8;
+    return bytes;
+  }
   double sigma(size_t c) const { return std::sqrt(var[c] + s.eps); }
   Shape vector() const { return {s.channels}; }
   /// Tolerance of means: sums of numbers of size sigma around a channel's first element, which is as large as its mean.
@@ -122,6 +129,7 @@ void add_given_case(Cases& cases, const NormProblem& p) {
   for (const double dx : g.dx) dx_tolerance.push_back(4 * kEps * std::abs(dx));
   BatchNormGrad op{.x = kNone,
                    .y = kNone,
+                   .mask = kNone,
                    .b = kNone,
                    .dresidual = kNone,
                    .dw = kNone,
@@ -168,9 +176,10 @@ void add_cases(Cases& cases, Of<BatchNormGrad>, DType type) {
                                rows;
       dx_tolerance.push_back(std::abs(p.w[ch]) / p.sigma(ch) * terms);
     }
-    BatchNormGrad op{.y = kNone, .b = kNone, .dresidual = kNone, .eps = p.s.eps};
+    BatchNormGrad op{.y = kNone, .mask = kNone, .b = kNone, .dresidual = kNone, .eps = p.s.eps};
     op.x = c.wide_in(p.shape, p.x);
     if (p.relu) op.y = c.wide_in(p.shape, p.y);
+    if (p.may_have_mask()) op.mask = c.in({p.shape.numel() / 8}, p.mask(), DType::u8);
     op.dy = c.wide_in(p.shape, p.dy);
     op.w = c.in(p.vector(), p.w), op.mean = c.in(p.vector(), p.mean), op.var = c.in(p.vector(), p.var);
     op.b = p.relu && !p.has_residual ? c.in(p.vector(), p.b) : kNone;
