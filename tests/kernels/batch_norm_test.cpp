@@ -104,6 +104,25 @@ TEST(BatchNormStatistics, OfManyRows) {
   EXPECT_NEAR(f.var[0], var, 4 * kF32 * var);
 }
 
+/// What the gradient writes with these arguments, to outputs of its own.
+template <class T>
+auto gradients_of(BatchNormGradArgs args, bool keeps_residual, size_t shift) {
+  const auto each = static_cast<size_t>(args.shape.channels), n = static_cast<size_t>(args.shape.rows) * each;
+  Buffer<T> dx(n, shift), dresidual(n, shift);
+  Buffer<float> dw(each), db(each), batch_mean(each), batch_var(each),
+      workspace(batch_norm_workspace(args.shape) / sizeof(float));
+  args.eps = kEps;
+  args.dx = dx.data();
+  args.dresidual = keeps_residual ? dresidual.data() : nullptr;
+  args.dw = dw.data();
+  args.db = db.data();
+  args.batch_mean = batch_mean.data();
+  args.batch_var = batch_var.data();
+  args.workspace = workspace.data();
+  EXPECT_EQ(batch_norm_grad(args, nullptr), cudaSuccess);
+  return std::tuple(dx.bytes(), dresidual.bytes(), dw.bytes(), db.bytes());
+}
+
 /// Where dy passes the ReLU is the same to the bit, whether y is read or computed again from x.
 template <class T>
 class BatchNormMask : public testing::Test {};
@@ -121,8 +140,7 @@ TYPED_TEST(BatchNormMask, IsThatOfTheResult) {
       // Some results of the last two channels are greater than 0 until they are rounded to f16 and to bf16.
       ws[each - 1] = 0x1p-25f, bs[each - 1] = 0, ws[each - 2] = 0x1p-134f, bs[each - 2] = 0;
       Buffer<T> x(values, shift), y(n, shift), unread(n, shift), dy(numbers(n, 6), shift);
-      Buffer<float> w(ws), b(bs), mean(each), var(each), dw(each), db(each), batch_mean(each), batch_var(each),
-          workspace(batch_norm_workspace(shape) / sizeof(float));
+      Buffer<float> w(ws), b(bs), mean(each), var(each), workspace(batch_norm_workspace(shape) / sizeof(float));
       ASSERT_EQ(batch_norm({.shape = shape,
                             .eps = kEps,
                             .relu = true,
@@ -136,25 +154,15 @@ TYPED_TEST(BatchNormMask, IsThatOfTheResult) {
                            nullptr),
                 cudaSuccess);
       const auto gradients = [&](const void* result, const float* bias) {
-        Buffer<T> dx(n, shift);
-        EXPECT_EQ(batch_norm_grad({.shape = shape,
-                                   .eps = kEps,
-                                   .x = x.data(),
-                                   .y = result,
-                                   .dy = dy.data(),
-                                   .w = w.data(),
-                                   .b = bias,
-                                   .mean = mean.data(),
-                                   .var = var.data(),
-                                   .dx = dx.data(),
-                                   .dw = dw.data(),
-                                   .db = db.data(),
-                                   .batch_mean = batch_mean.data(),
-                                   .batch_var = batch_var.data(),
-                                   .workspace = workspace.data()},
-                                  nullptr),
-                  cudaSuccess);
-        return std::tuple(dx.bytes(), dw.bytes(), db.bytes());
+        return gradients_of<T>({.shape = shape,
+                                .x = x.data(),
+                                .y = result,
+                                .dy = dy.data(),
+                                .w = w.data(),
+                                .b = bias,
+                                .mean = mean.data(),
+                                .var = var.data()},
+                               /*keeps_residual=*/false, shift);
       };
       EXPECT_EQ(gradients(unread.data(), b.data()), gradients(y.data(), nullptr)) << channels << ", " << shift;
     }
@@ -201,28 +209,16 @@ TYPED_TEST(BatchNormMask, OfBitsIsThatOfTheResult) {
         EXPECT_GT(passed, 0);
         EXPECT_LT(passed, static_cast<int>(n));
         const auto gradients = [&](const void* result, const uint8_t* mask, bool keeps_residual) {
-          Buffer<T> dx(n, shift), dresidual(n, shift);
-          Buffer<float> dw(each), db(each), batch_mean(each), batch_var(each);
-          EXPECT_EQ(batch_norm_grad({.shape = shape,
-                                     .eps = kEps,
-                                     .x = x.data(),
-                                     .y = result,
-                                     .dy = dy.data(),
-                                     .mask = mask,
-                                     .w = w.data(),
-                                     .mean = mean.data(),
-                                     .var = var.data(),
-                                     .more_dy = more && keeps_residual ? more_dy.data() : nullptr,
-                                     .dx = dx.data(),
-                                     .dresidual = keeps_residual ? dresidual.data() : nullptr,
-                                     .dw = dw.data(),
-                                     .db = db.data(),
-                                     .batch_mean = batch_mean.data(),
-                                     .batch_var = batch_var.data(),
-                                     .workspace = workspace.data()},
-                                    nullptr),
-                    cudaSuccess);
-          return std::tuple(dx.bytes(), dresidual.bytes(), dw.bytes(), db.bytes());
+          return gradients_of<T>({.shape = shape,
+                                  .x = x.data(),
+                                  .y = result,
+                                  .dy = dy.data(),
+                                  .mask = mask,
+                                  .w = w.data(),
+                                  .mean = mean.data(),
+                                  .var = var.data(),
+                                  .more_dy = more && keeps_residual ? more_dy.data() : nullptr},
+                                 keeps_residual, shift);
         };
         for (const bool keeps_residual : {true, false})
           EXPECT_EQ(gradients(unread.data(), bits.data(), keeps_residual), gradients(y.data(), nullptr, keeps_residual))
@@ -244,28 +240,15 @@ TYPED_TEST(BatchNormMask, AddsTwoGradients) {
           cudaSuccess);
       Buffer<float> w(numbers(each, 3)), mean(numbers(each, 4)), var(std::vector<float>(each, 0.5f));
       const auto gradients = [&](const void* dy, const void* more_dy) {
-        Buffer<T> dx(n, shift), dresidual(n, shift);
-        Buffer<float> dw(each), db(each), batch_mean(each), batch_var(each),
-            workspace(batch_norm_workspace(shape) / sizeof(float));
-        EXPECT_EQ(batch_norm_grad({.shape = shape,
-                                   .eps = kEps,
-                                   .x = x.data(),
-                                   .y = y.data(),
-                                   .dy = dy,
-                                   .w = w.data(),
-                                   .mean = mean.data(),
-                                   .var = var.data(),
-                                   .more_dy = more_dy,
-                                   .dx = dx.data(),
-                                   .dresidual = dresidual.data(),
-                                   .dw = dw.data(),
-                                   .db = db.data(),
-                                   .batch_mean = batch_mean.data(),
-                                   .batch_var = batch_var.data(),
-                                   .workspace = workspace.data()},
-                                  nullptr),
-                  cudaSuccess);
-        return std::tuple(dx.bytes(), dresidual.bytes(), dw.bytes(), db.bytes());
+        return gradients_of<T>({.shape = shape,
+                                .x = x.data(),
+                                .y = y.data(),
+                                .dy = dy,
+                                .w = w.data(),
+                                .mean = mean.data(),
+                                .var = var.data(),
+                                .more_dy = more_dy},
+                               /*keeps_residual=*/true, shift);
       };
       EXPECT_EQ(gradients(a.data(), b.data()), gradients(sum.data(), nullptr)) << channels << ", " << shift;
     }

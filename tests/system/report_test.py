@@ -367,15 +367,24 @@ def a_full_disk_is_reported():
 
 # ---- several runs
 
-@check
-def many_classes_have_a_map_of_their_confusions():
-    folder = path("many-classes")
+def with_evaluation(name):
+    """A copy of the trained run, and its evaluation.json to be changed."""
+    folder = path(name)
     shutil.copytree(trained(), folder)
     with open(os.path.join(folder, "evaluation.json")) as file:
-        record = json.load(file)
-    record["classes"] += [{**record["classes"][0], "images": 0, "predicted": 0, "name": "more-%d" % i} for i in range(30)]
+        return folder, json.load(file)
+
+
+def write_evaluation(folder, record):
     with open(os.path.join(folder, "evaluation.json"), "w") as file:
         json.dump(record, file, separators=(",", ":"))
+
+
+@check
+def many_classes_have_a_map_of_their_confusions():
+    folder, record = with_evaluation("many-classes")
+    record["classes"] += [{**record["classes"][0], "images": 0, "predicted": 0, "name": "more-%d" % i} for i in range(30)]
+    write_evaluation(folder, record)
     good("report", folder)
     with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
         page = file.read()
@@ -399,15 +408,11 @@ def runs_beside_each_other_have_their_differing_keys_marked():
 
 @check
 def long_names_keep_their_ends():
-    folder = path("long-names")
-    shutil.copytree(trained(), folder)
-    with open(os.path.join(folder, "evaluation.json")) as file:
-        record = json.load(file)
+    folder, record = with_evaluation("long-names")
     names = ["n" * 100 + str(i) for i in range(10)]
     for one, name in zip(record["classes"], names):
         one["name"] = name
-    with open(os.path.join(folder, "evaluation.json"), "w") as file:
-        json.dump(record, file, separators=(",", ":"))
+    write_evaluation(folder, record)
     page, _ = page_of(folder)
     for i, name in enumerate(names):
         page.row(name)  # the table of classes
