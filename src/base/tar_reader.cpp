@@ -81,4 +81,6 @@ std::vector<std::byte> TarReader::content() {
   return bytes;
 }
 
+std::string tar_library() { return archive_version_string(); }
+
 }  // namespace ct

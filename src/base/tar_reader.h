@@ -36,4 +36,7 @@ class TarReader {
   uint64_t limit_, size_ = 0;  // size_: of the current member's bytes
 };
 
+/// libarchive's name and version.
+std::string tar_library();
+
 }  // namespace ct

@@ -57,7 +57,7 @@ int verb_bench(const Words& words) {
   ConfigWords files;
   add_config_options(app, files);
   app.add_option("--optimizer", f.optimizer, "update: the optimizer, with its default parameters");
-  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
+  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto")->type_name("N");
   app.add_option("--elements", f.elements, "update, reduce: the number of elements")->check(positive_problem);
   app.add_option("--windows", f.windows, "number of timed windows; their median is printed")
       ->check(CLI::Range(1, 1000));

@@ -89,7 +89,7 @@ int check_config(const Words& words) {
   app.add_option("--set", sources.sets, "replaces a key of the configuration, such as train.epochs=1; repeatable")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--ranks", ranks, "a number of ranks that the batch sizes must fit, or auto");
+  app.add_option("--ranks", ranks, "a number of ranks that the batch sizes must fit, or auto")->type_name("N");
   if (!parse(app, words)) return 0;
 
   std::vector<std::string> warnings;

@@ -150,7 +150,8 @@ void add_config_options(CLI::App& app, ConfigWords& words, const std::string& co
   add_foreign_files(app, words);
   add_key_option(
       app, words, "--data", kDataKey,
-      "the folder or packed file of the images (data.path); without --config, pictures are trained by finetune.yaml");
+      "the folder or packed file of the images (data.path); without --config, pictures are trained by finetune.yaml")
+      ->type_name("PATH");
   add_key_option(app, words, "--model", "model.name", "the network (model.name)");
   app.add_option("--set", words.sets, "replaces a key of the configuration; repeatable")
       ->type_name("KEY=VALUE")
@@ -165,7 +166,8 @@ CLI::Option* add_key_option(CLI::App& app, ConfigWords& words, const char* optio
 void add_device_options(CLI::App& app, ConfigWords& words) {
   add_key_option(app, words, "--device", "device", "auto | cpu | cuda | cuda:N");
   add_key_option(app, words, "--cuda-path", "cuda.path",
-                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)");
+                 "the folder that is searched first for cuDNN, cuBLAS and NCCL (cuda.path)")
+      ->type_name("FOLDER");
 }
 
 void require_files_for_ranks(const std::vector<std::string>& words) {

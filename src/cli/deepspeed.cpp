@@ -69,7 +69,8 @@ void add_foreign_files(CLI::App& app, ConfigWords& files) {
                  "a DeepSpeed JSON file, or its content in URL-safe base64; overlays --config")
       ->type_name("CONFIG");
   app.add_option("--env", files.env,
-                 "a job's file of KEY=VALUE lines, which may set --config, --deepspeed_config and --cuda-path");
+                 "a job's file of KEY=VALUE lines, which may set --config, --deepspeed_config and --cuda-path")
+      ->type_name("FILE");
 }
 
 JobEnvironment enter_job(const std::string& env, std::vector<std::string>* warnings) {

@@ -227,7 +227,8 @@ int verb_doctor(const Words& words) {
   std::string path = "data", library_path;
   app.add_flag("--json", json, "one JSON object");
   app.add_option("--data", path, "folder of the data sets")->type_name("FOLDER")->capture_default_str();
-  app.add_option("--cuda-path", library_path, "the folder that is searched first for cuDNN, cuBLAS and NCCL");
+  app.add_option("--cuda-path", library_path, "the folder that is searched first for cuDNN, cuBLAS and NCCL")
+      ->type_name("FOLDER");
   if (!parse(app, words)) return 0;
 
   std::vector<Fact> facts = {program(), cores(), memory(), device()};

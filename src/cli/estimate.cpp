@@ -221,7 +221,7 @@ int verb_estimate(const Words& words) {
   std::string asked_ranks = "auto";
   bool json = false;
   training.add_to(app);
-  app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto");
+  app.add_option("--ranks", asked_ranks, "ranks on this host: a number or auto")->type_name("N");
   app.add_flag("--json", json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
 

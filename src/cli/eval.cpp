@@ -208,11 +208,13 @@ struct EvalFlags {
 
 void add_options(CLI::App& app, EvalFlags& f) {
   f.checkpoint_given =
-      app.add_option("RUN,--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint");
+      app.add_option("RUN,--ckpt", f.checkpoint, "a weights file, or the folder of a run (its best.bin) or checkpoint")
+          ->type_name("PATH");
   app.add_option("--config", f.config,
                  "a configuration with an eval block: ckpt_path, batch_size, max_eval (and data.on_corrupt)")
       ->type_name("CONFIG");
-  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path");
+  app.add_option("--env", f.env, "a job's file of KEY=VALUE lines, which may set --config and --cuda-path")
+      ->type_name("FILE");
   app.add_option("--data", f.data, "folder of the images (default: the run's)")->type_name("FOLDER");
   app.add_option("--split", f.split, "test | train | val (default: test, or val if the run has no test images)")
       ->check(CLI::IsMember({"test", "train", "val"}));

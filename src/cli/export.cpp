@@ -59,6 +59,7 @@ int verb_export(const Words& words) {
   std::string format_word;
   app.add_option("RUN,--ckpt", options.checkpoint,
                  "a weights file, or the folder of a run (its best.bin) or checkpoint")
+      ->type_name("PATH")
       ->required();
   app.add_option("--out", options.out, "the file to write: NAME.safetensors or NAME.onnx")
       ->type_name("FILE")

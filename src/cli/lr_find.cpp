@@ -105,7 +105,7 @@ int verb_lr_find(const Words& words) {
   app.add_option("--to", f.to, "the last rate")->check(CLI::PositiveNumber);
   app.add_option("--steps", f.steps, "optimizer steps (default: 100, of small batches up to 1000)")
       ->check(CLI::Range(20, 10000));
-  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto");
+  app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto")->type_name("N");
   app.add_flag("--json", f.json, "one JSON object instead of text");
   if (!parse(app, words)) return 0;
   if (f.to <= f.from) fail(ExitCode::usage, "--to ", f.to, " must be more than --from ", f.from);

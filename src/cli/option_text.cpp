@@ -49,6 +49,7 @@ std::string operand(const CLI::Option& option, bool by_place) {
   text = text.substr(0, text.find(':'));  // not what the description says too
   if (text == "INT" || text == "UINT") text = "N";
   if (text == "FLOAT") text = "X";
+  if (text == "TEXT" && option.get_description().find(" | ") != std::string::npos) text = "WORD";
   if (!option.get_default_str().empty()) text += "=" + option.get_default_str();
   if (option.get_expected_max() >= CLI::detail::expected_max_vector_size) text += "...";
   if (option.get_required()) text += text.empty() ? "REQUIRED" : " REQUIRED";

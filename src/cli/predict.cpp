@@ -37,12 +37,13 @@ struct PredictFlags {
 
 void add_options(CLI::App& app, PredictFlags& f) {
   app.add_option(
-      "--ckpt", f.checkpoint,
-      "a weights file, or the folder of a run (its best.bin) or checkpoint; may stand before the images alone");
+         "--ckpt", f.checkpoint,
+         "a weights file, or the folder of a run (its best.bin) or checkpoint; may stand before the images alone")
+      ->type_name("PATH");
   app.add_option("IMAGE", f.images,
                  "files, folders, - (a file on standard input), or images of data sets, such as cifar10:test:17")
       ->required();
-  app.add_option("--data", f.data, "where data sets lie (default: the run's folder)");
+  app.add_option("--data", f.data, "where data sets lie (default: the run's folder)")->type_name("FOLDER");
   app.add_option("--top", f.top, "the number of classes that are named for each image")->check(CLI::Range(1, 65536));
   app.add_option("--sort", f.sort, "given | uncertain: the order of images; uncertain: the least probable answer first")
       ->check(CLI::IsMember({"given", "uncertain"}));

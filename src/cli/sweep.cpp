@@ -59,7 +59,8 @@ void add_options(CLI::App& app, SweepFlags& f) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--ranks", f.ranks,
-                 "ranks of each run: a number, or auto: as many as its share of the cores or GPUs allows");
+                 "ranks of each run: a number, or auto: as many as its share of the cores or GPUs allows")
+      ->type_name("N");
   app.add_option("--output", f.output, "the sweep's folder; each run gets a subfolder")
       ->type_name("FOLDER")
       ->capture_default_str();

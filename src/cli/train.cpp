@@ -55,7 +55,7 @@ void add_options(CLI::App& app, TrainFlags& f) {
   add_key_option(app, f.training.files, "--output", "output", "the run's folder (output)")->type_name("FOLDER");
   app.add_option("--resume", f.resume, "auto | must | never | PATH of a checkpoint");
   app.add_flag("--reset", f.reset, "start over: delete an earlier run in the output folder");
-  app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto");
+  app.add_option("--ranks", f.ranks, "ranks as threads of this process: a number or auto")->type_name("N");
   app.add_flag("--print-config", f.print_config, "print the effective configuration and stop");
   app.add_flag("--dry-run", f.dry_run,
                "check everything, print the sizes, and estimate the time from a few steps; write nothing");

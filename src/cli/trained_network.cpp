@@ -51,7 +51,8 @@ void NetworkOptions::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
   cuda_path_given =
-      app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS");
+      app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS")
+          ->type_name("FOLDER");
 }
 
 TrainedNetwork::TrainedNetwork(const std::string& checkpoint, const NetworkOptions& options, Console& console)

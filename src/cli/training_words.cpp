@@ -52,7 +52,8 @@ void require_words_of_several_runs(const TrainingWords& words, const ConfigSourc
 
 void TrainingWords::add_to(CLI::App& app, const std::string& config) {
   add_config_options(app, files, config);
-  app.add_option(kLr, lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it");
+  app.add_option(kLr, lr, "the largest rate: optimizer.params.lr, and the schedule's key that replaces it")
+      ->type_name("X");
   const auto a_file = [](const std::string& file) {  // a shell's variable that is not set
     return file.empty() ? std::string("the name of the file is empty") : std::string();
   };
@@ -60,9 +61,11 @@ void TrainingWords::add_to(CLI::App& app, const std::string& config) {
       app.add_option("--init", init,
                      "start from the weights of a safetensors or torch.save() file, or from torchvision's of resnet18, "
                      "34, 50, 101 or 152, which are downloaded once (data fetch)")
+          ->type_name("FILE")
           ->check(a_file);
   app.add_option("--pretrained", pretrained,
                  "PATH of a file, or resnet18 | resnet34 | resnet50 | resnet101 | resnet152: another name of --init")
+      ->type_name("FILE")
       ->check(a_file)
       ->excludes(from);
   app.add_option("--init-head", init_head,

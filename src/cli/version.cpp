@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/tar_reader.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -17,6 +18,7 @@
 #include "data/pictures/codecs.h"
 #include "device/cpu/isa.h"
 #include "device/cuda.h"
+#include "fetch/http.h"
 #include "metrics/metrics_log.h"
 
 namespace ct {
@@ -26,9 +28,10 @@ constexpr const char* kCompiler = "g++ " __VERSION__;
 
 /// Names and versions. A library that is not here, or not in this build, is "none (REASON)".
 std::vector<std::pair<const char*, std::string>> libraries() {
-  return {{"MPI", mpi_library()},   {"UCX", ucx_library()},           {"OpenSSL", OpenSSL_version(OPENSSL_VERSION)},
-          {"JPEG", jpeg_library()}, {"PNG", png_library()},           {"WebP", webp_library()},
-          {"zlib", zlibVersion()},  {"glibc", gnu_get_libc_version()}};
+  return {{"MPI", mpi_library()},           {"UCX", ucx_library()},   {"OpenSSL", OpenSSL_version(OPENSSL_VERSION)},
+          {"JPEG", jpeg_library()},         {"PNG", png_library()},   {"WebP", webp_library()},
+          {"zlib", zlibVersion()},          {"curl", http_library()}, {"libarchive", tar_library()},
+          {"glibc", gnu_get_libc_version()}};
 }
 
 std::string version_text() {

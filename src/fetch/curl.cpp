@@ -19,15 +19,16 @@ namespace {
 
 /// libcurl's functions, by their names here and in the library, which is opened when something is downloaded: it needs
 /// many others, which every start of every rank would have to load.
-#define CT_CURL_FUNCTIONS(X)    \
-  X(start, curl_global_init)    \
-  X(init, curl_easy_init)       \
-  X(cleanup, curl_easy_cleanup) \
-  X(setopt, curl_easy_setopt)   \
-  X(getinfo, curl_easy_getinfo) \
-  X(header, curl_easy_header)   \
-  X(perform, curl_easy_perform) \
-  X(text_of, curl_easy_strerror)
+#define CT_CURL_FUNCTIONS(X)     \
+  X(start, curl_global_init)     \
+  X(init, curl_easy_init)        \
+  X(cleanup, curl_easy_cleanup)  \
+  X(setopt, curl_easy_setopt)    \
+  X(getinfo, curl_easy_getinfo)  \
+  X(header, curl_easy_header)    \
+  X(perform, curl_easy_perform)  \
+  X(text_of, curl_easy_strerror) \
+  X(versions, curl_version)
 
 struct CurlApi {
 #define CT_MEMBER(name, function) decltype(&function) name;
@@ -182,6 +183,15 @@ HttpAnswer http_get(const HttpRequest& request) {
     answer.problem = str("the server answers ", answer.status, " without the file");
   }
   return answer;
+}
+
+std::string http_library() {
+  try {
+    const std::string versions = curl_api().versions();  // "libcurl/7.88.1", then those of what it uses
+    return versions.substr(0, versions.find(' '));
+  } catch (const Error& error) {
+    return str("none (", error.what(), ")");
+  }
 }
 
 }  // namespace ct

@@ -13,9 +13,9 @@
 namespace ct {
 
 struct HttpRequest {
-  std::string address;             // http:// or https://; a redirection to another protocol is refused
-  uint64_t from = 0;               // the first byte that is asked for
-  std::chrono::seconds stall{30};  // given up after so long without a connection, or with less than 1000 bytes a second
+  std::string address;           // http:// or https://; a redirection to another protocol is refused
+  uint64_t from = 0;             // the first byte that is asked for
+  std::chrono::seconds stall{};  // given up after so long without a connection, or with less than 1000 bytes a second
   /// Called before the first bytes: where in the file they belong. That is `from`, or 0 if the server sends the whole
   /// file.
   std::function<void(uint64_t at)> begin;
@@ -29,5 +29,8 @@ struct HttpAnswer {
 
 /// What begin() and take() throw is thrown on. Error(usage) without libcurl.
 HttpAnswer http_get(const HttpRequest& request);
+
+/// Name and version of libcurl, or "none (REASON)".
+std::string http_library();
 
 }  // namespace ct

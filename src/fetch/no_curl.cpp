@@ -9,4 +9,6 @@ HttpAnswer http_get(const HttpRequest& request) {
        without_password(request.address), " in another way, or install libcurl4-openssl-dev and build again");
 }
 
+std::string http_library() { return "none (built without libcurl)"; }
+
 }  // namespace ct

@@ -22,7 +22,8 @@ void convert(const Conv2d& op, Nodes& nodes) {
 void convert(const ConvReluPool& op, Nodes& nodes) {
   const std::string sums =
       nodes.add("Conv", {nodes[op.x], nodes[op.w], nodes[op.b]}, window(op.kernel, /*stride=*/1, /*pad=*/0));
-  nodes.set(op.y, nodes.add("MaxPool", {nodes.add("Relu", {sums})}, window(/*kernel=*/2, /*stride=*/2, /*pad=*/0)));
+  nodes.set(op.y, nodes.add("MaxPool", {activated(Activation::relu, sums, nodes)},
+                            window(/*kernel=*/2, /*stride=*/2, /*pad=*/0)));
 }
 
 void convert(const MaxPool& op, Nodes& nodes) {

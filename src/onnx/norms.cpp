@@ -11,7 +11,7 @@ void convert(const BatchNorm& op, Nodes& nodes) {
                             {nodes[op.x], nodes[op.w], nodes[op.b], nodes[op.running_mean], nodes[op.running_var]},
                             {{"epsilon", static_cast<float>(op.eps)}});
   if (op.residual != kNone) y = nodes.add("Add", {y, nodes[op.residual]});
-  nodes.set(op.y, op.relu ? nodes.add("Relu", {y}) : y);
+  nodes.set(op.y, activated(op.relu ? Activation::relu : Activation::none, y, nodes));
 }
 
 void convert(const LayerNorm& op, Nodes& nodes) {

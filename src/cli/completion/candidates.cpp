@@ -83,7 +83,7 @@ Candidates values_of(const CLI::Option& option, const std::string& typed) {
   Candidates found;
   for (const std::string& word : listed_words(about)) add(found, typed, word);
   found = merged(found, value_candidates(named_key(about), typed));
-  const bool any_text = (kind == "TEXT" || kind == "FILE") && listed_words(about).empty();
+  const bool any_text = (kind == "TEXT" || kind == "FILE" || kind == "PATH") && listed_words(about).empty();
   if (found.words.empty() && (any_text || about.find("PATH") != about.npos)) found.files = Candidates::Files::any;
   return found;
 }

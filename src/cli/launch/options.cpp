@@ -48,7 +48,8 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   const CLI::Range port(1, 65535);
   const CLI::Validator count = CLI::Range(1, 65536) | CLI::IsMember(std::vector<int>{-1});  // DeepSpeed's word for all
   add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile,
-      "lines \"NAME slots=N\"; default: /job/hostfile if it exists, else this machine");
+      "lines \"NAME slots=N\"; default: /job/hostfile if it exists, else this machine")
+      ->type_name("FILE");
   add(with_short ? "-i,--include" : "--include", f.include, "use only NAME[:SLOT[,SLOT...]][@NAME...]");
   add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "use all but NAME[:SLOT[,SLOT...]][@NAME...]");
   add("--num_nodes", f.num_nodes, "use the first N hosts")->check(count);
@@ -64,7 +65,8 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   add_flag("--force_multi", f.force_multi, "start the ranks of a single host by mpirun too");
   add_flag("--bind_cores_to_rank", f.bind_cores, "bind each rank to its share of its host's cores");
   add("--bind_core_list", f.bind_core_list, "the cores to share, as in 0-3,8-11; implies --bind_cores_to_rank");
-  add("--enable_each_rank_log", f.rank_log, "write the output of each rank to DIR/TIME_rankN.log");
+  add("--enable_each_rank_log", f.rank_log, "write the output of each rank to FOLDER/TIME_rankN.log")
+      ->type_name("FOLDER");
   add_flag("--save_pid", f.save_pid, "write the launcher's process number to /tmp/PID.deepspeed");
   if (with_short) add_flag("--dry-run", f.dry_run, "print the command and stop");
 
