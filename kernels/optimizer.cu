@@ -190,8 +190,7 @@ __device__ __forceinline__ void update_at(const Slice<Pass::kStates>& slice, Typ
 }
 
 template <class Pass>
-__global__ void __launch_bounds__(kThreads)
-    update(BatchOf<Pass> batch, Pass pass, const StepScalars* __restrict__ scalars) {
+__global__ void __launch_bounds__(kThreads) update(BatchOf<Pass> batch, Pass pass, const StepScalars* scalars) {
   wait_for_previous();
   int at = 0;
 #pragma unroll

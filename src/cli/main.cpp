@@ -106,6 +106,15 @@ void share_one_heap_under_a_limit() {
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) mallopt(M_ARENA_MAX, 1);
 }
 
+/// The daemon that started this process may have let it ignore the ends of its children, for which a launcher and a
+/// sweep wait, or hold requests to stop back.
+void take_signals() {
+  std::signal(SIGCHLD, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -113,6 +122,7 @@ int main(int argc, char** argv) {
   // first moment.
   ct::open_missing_streams();
   if (stops_on_request({argv + 1, argv + argc})) ct::StopSignals::install();
+  take_signals();
   share_one_heap_under_a_limit();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit (ulimit -f) is a failed write, as on a full disk
   try {

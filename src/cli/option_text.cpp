@@ -52,7 +52,7 @@ std::string operand(const CLI::Option& option, bool by_place) {
   if (text == "TEXT" && option.get_description().find(" | ") != std::string::npos) text = "WORD";
   if (!option.get_default_str().empty()) text += "=" + option.get_default_str();
   if (option.get_expected_max() >= CLI::detail::expected_max_vector_size) text += "...";
-  if (option.get_required()) text += text.empty() ? "REQUIRED" : " REQUIRED";
+  if (option.get_required() && (by_place || !option.get_positional())) text += text.empty() ? "REQUIRED" : " REQUIRED";
   return text;
 }
 

@@ -48,7 +48,7 @@ std::span<const Verb> verbs() {
       Verb{"data",
            "download, describe, verify or convert data sets",
            verb_data,
-           {"cifar-train data verify --path data", "cifar-train data convert --from imagenet --out imagenet.ctpack"}},
+           {"cifar-train data fetch cifar10", "cifar-train data convert --from imagenet --out imagenet.ctpack"}},
       Verb{"ckpt",
            "list, inspect, verify and remove checkpoints",
            verb_ckpt,
@@ -147,6 +147,9 @@ std::string examples_of(const std::string& verb) {
 
 bool parse(CLI::App& app, const Words& words) {
   if (const VerbReader* reader = verb_reader()) return reader->options(app), false;
+  for (const std::string& word : words)  // a shell's variable that is not set; CLI11 would take the next word
+    if (word.starts_with("--") && word.find('=') == word.size() - 1)
+      fail(ExitCode::usage, word, " has no value: give one, or leave the option out");
   Words reversed(words.rbegin(), words.rend());  // CLI11 takes them from the back
   try {
     app.parse(reversed);

@@ -259,8 +259,10 @@ void BoundProgram::add(const Transfers& transfers) {
   }
   if (!transfers.after_micro.empty()) append(micro_, backend_.ring_copies(transfers.after_micro));
   const auto takes = [&](const auto& kernel) { return kernel && kernel->take(transfers.after_update); };
-  if (!transfers.after_update.empty() && std::ranges::none_of(kernels_update_, takes))
+  if (!transfers.after_update.empty() && std::ranges::none_of(kernels_update_, takes)) {
+    check(!update_.segments.empty(), "an update without operations has no place for copies");
     append(update_, backend_.ring_copies(transfers.after_update));
+  }
 }
 
 /// Which ranges of `place` each rank owns, and where they lie in its shard.

@@ -214,15 +214,20 @@ void BoundProgram::record_steps() {
       for (size_t i = 0; i < steps; ++i) run(step, queue_.started());
     });
     steps_at_once_ = static_cast<int64_t>(steps);
-  } catch (const Error& error) {  // no memory for it: the steps go on one by one
+  } catch (const Error& error) {  // no memory for it
     if (error.code() == ExitCode::peer) throw;
     backend_.wait();
+    if (warn_)
+      warn_(
+          str("steps are launched one by one, because several could not be recorded together (the same bits, slower): ",
+              error.what()));
   }
 }
 
 PhaseSeconds BoundProgram::take_phases() { return phase_clock_ ? phase_clock_->take() : PhaseSeconds{}; }
 
 std::vector<BoundProgram::Timing> BoundProgram::time_steps() {
+  check(backend_.is_host(), "steps of a device are not timed one by one");
   std::vector<Timing> timings;
   const Watch before = std::exchange(watch_, [&](const Step& step, double took) {
     timings.push_back({std::string(name_of(step.op)), took});

@@ -159,7 +159,7 @@ Download::Outcome Download::try_address(const std::string& address, const Publis
     const Attempt got = attempt(address, file, stall, console);
     const uint64_t now = size();
     outcome.problem = got.problem;
-    if (got.status >= 400 && got.status != kNoMoreBytes) return outcome;
+    if (got.status >= 400 && (got.status != kNoMoreBytes || before == 0)) return outcome;
 
     bool is_other = got.too_many || got.status == kNoMoreBytes;
     if (got.problem.empty() || is_other || now >= file.bytes) {

@@ -50,7 +50,9 @@ void fail_diverged(const std::string& why, const Path& finite) {
                      : str(", or from there with --init ", in_quotes((finite / "weights.safetensors").native()),
                            " and another --output");
   fail(ExitCode::diverged, why, "; ", back,
-       ": lower optimizer.params.lr or set gradient_clipping, and train again with --reset", from_there);
+       ": lower the learning rate (--lr), set gradient_clipping, or check what else was changed, and train again with "
+       "--reset",
+       from_there);
 }
 
 }  // namespace ct

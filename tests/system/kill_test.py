@@ -153,6 +153,32 @@ def terminal_signals_ignored_by_the_parent_stay_ignored():
     expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
 
 
+AS_LEFT_BY_A_DAEMON = ["python3", "-c", "import os, signal, sys\n"
+                       "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+                       "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n"
+                       "os.execv(sys.argv[1], sys.argv[1:])"]
+
+
+@check
+def requests_that_the_parent_holds_back_stop_a_run():
+    output = path("held-back")
+    endless = settings(train__max_steps=10 ** 6, train__epochs=10 ** 6, train__eval_interval=10 ** 6)
+    job = start([PROGRAM, *train_words(output, endless)], prefix=AS_LEFT_BY_A_DAEMON)
+    wait_for_step(output, job)
+    os.kill(job.pid, signal.SIGTERM)
+    done = finish(job, timeout=20)
+    expect_equal(done.returncode, STOPPED, done.stdout, done.stderr)
+
+
+@check
+def the_ends_of_children_are_seen_where_the_parent_ignores_them():
+    short = settings(train__max_steps=4)
+    for words in (["sweep", *train_words(path("children"), short, "--grid", "seed=1,2")],
+                  ["launch", "--no_ssh", "--num_gpus", "2", *train_words(path("ranks"), short)]):
+        done = finish(start([PROGRAM, *words], prefix=AS_LEFT_BY_A_DAEMON), timeout=60)
+        expect_equal(done.returncode, DONE, done.stdout, done.stderr)
+
+
 @check
 def xcpu_on_1_rank():
     stopped_and_resumed("xcpu", Ranks(1), signal.SIGXCPU)

@@ -29,11 +29,14 @@ Shares shares(const OpTime& op, const DevicePeaks& peaks) {
           peaks.bytes > 0 ? op.cost.bytes / op.seconds / peaks.bytes : 0};
 }
 
-/// Seconds of one launch.
-double time_kernel(Backend& backend, Kernel& kernel, const Resolve& operands, const OpTimingOptions& options) {
+/// Seconds of one launch. `rewind`: called before at most kMostLaunches + 2 launches, for what the kernel uses up.
+double time_kernel(
+    Backend& backend, Kernel& kernel, const Resolve& operands, const OpTimingOptions& options,
+    const std::function<void()>& rewind = [] {}) {
   constexpr int kMostLaunches = 100;
   const Memory workspace = backend.allocate(kernel.workspace_bytes());
   kernel.bind(operands, workspace.data());
+  rewind();
   kernel.launch();  // loads what is loaded on first use
   const double once = seconds_on(backend, [&] { kernel.launch(); });
   const int launches = static_cast<int>(std::clamp(options.window / once, 1.0, double{kMostLaunches}));
@@ -48,8 +51,10 @@ double time_kernel(Backend& backend, Kernel& kernel, const Resolve& operands, co
     backend.wait();  // throws where the device has failed for good
   }
   std::vector<double> times;
-  for (int w = 0; w < options.windows; ++w)
+  for (int w = 0; w < options.windows; ++w) {
+    rewind();
     times.push_back(seconds_on(backend, [&] { replay ? replay->launch() : row(); }) / launches);
+  }
   std::nth_element(times.begin(), times.begin() + options.windows / 2, times.end());
   return times[static_cast<size_t>(options.windows / 2)];
 }
@@ -90,8 +95,9 @@ OpTimes time_device_operations(Engine& engine, Backend& backend, const OpTimingO
       if (ops.size() > 1) merged = backend.merge(ops, program.values, readers);
       if (!merged.kernel) merged.kernel = backend.prepare(*ops.front(), program.values);
       if (options.progress) options.progress(str("timing operation ", times.ops.size() + 1, ": ", merged.name));
-      engine.restore({});  // each launch of the step's control takes a row of the schedule
-      const double seconds = time_kernel(backend, *merged.kernel, operands, options);
+      // Each launch of the step's control takes a row of the schedule.
+      const auto rewind = [&] { engine.restore({}); };
+      const double seconds = time_kernel(backend, *merged.kernel, operands, options, rewind);
       Cost cost;
       for (const ComputeOp* op : ops) {
         const Cost more = cost_of(*op, program.values);

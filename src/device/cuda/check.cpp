@@ -62,6 +62,8 @@ constexpr Meaning kMeanings[] = {
     {"cudaErrorECCUncorrectable", ExitCode::peer, kLost},
     {"cudaErrorNvlinkUncorrectable", ExitCode::peer, kLost},
     {"cudaErrorContained", ExitCode::peer, kLost},
+    {"cudaErrorDeviceUninitialized", ExitCode::peer, kLost},
+    {"cudaErrorContextIsDestroyed", ExitCode::peer, kLost},
     {"cudaErrorUnknown", ExitCode::peer, kLost},  // of a GPU that fell off its bus
     {"cudaErrorIllegalAddress", ExitCode::bug, kResume},
     {"cudaErrorMisalignedAddress", ExitCode::bug, kResume},

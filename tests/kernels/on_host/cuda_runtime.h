@@ -9,6 +9,7 @@
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
+#include <vector>
 
 #include "run.h"
 #include "runtime_api.h"
@@ -48,11 +49,26 @@ struct KernelLaunch {
   std::function<void()> run;
   const void* function;  // the kernel's address
   const char* type;
-  bool early;  // may start before the previous kernel has ended
+  bool early;                   // may start before the previous kernel has ended
+  std::vector<uint64_t> words;  // of its arguments: what may be an address in them
 };
 /// `configuration`: an error, or cudaSuccess.
 using LaunchHook = cudaError_t (*)(cudaStream_t stream, cudaError_t configuration, KernelLaunch kernel);
 inline LaunchHook launch_hook = nullptr;
+/// Of tests: called with each launch; empty: nobody.
+inline std::function<void(const KernelLaunch&)> launch_observer;
+
+template <class... Parameters>
+std::vector<uint64_t> words_of(const std::tuple<Parameters...>& arguments) {
+  std::vector<uint64_t> words;
+  const auto add = [&](auto argument) {
+    __builtin_clear_padding(&argument);
+    for (size_t at = 0; at + sizeof(uint64_t) <= sizeof argument; at += sizeof(uint64_t))
+      std::memcpy(&words.emplace_back(), reinterpret_cast<const char*>(&argument) + at, sizeof(uint64_t));
+  };
+  std::apply([&](const auto&... each) { (add(each), ...); }, arguments);
+  return words;
+}
 }  // namespace on_host
 
 template <class... Parameters, class... Args>
@@ -61,16 +77,19 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const bool valid = threads > 0 && threads <= 1024 && config->dynamicSmemBytes <= 48 * 1024 &&
                      config->gridDim.y <= 65535 && config->gridDim.z <= 65535 && config->gridDim.x <= 0x7fffffffu;
   if (!valid && !on_host::launch_hook) return cudaErrorInvalidConfiguration;
+  const auto values = std::tuple<Parameters...>(Parameters(args)...);
   const auto run = [kernel, grid = config->gridDim, block = config->blockDim, bytes = config->dynamicSmemBytes,
-                    values = std::tuple<Parameters...>(Parameters(args)...)] {
+                    values] {
     blockDim = block;
     gridDim = grid;
     on_host::run(grid, block, bytes, [&] { std::apply(kernel, values); });
   };
+  const on_host::KernelLaunch launch{run, reinterpret_cast<const void*>(kernel), typeid(kernel).name(),
+                                     config->numAttrs > 0 && config->attrs->val.programmaticStreamSerializationAllowed,
+                                     on_host::words_of(values)};
+  if (on_host::launch_observer) on_host::launch_observer(launch);
   if (on_host::launch_hook)
-    return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration,
-                                {run, reinterpret_cast<const void*>(kernel), typeid(kernel).name(),
-                                 config->numAttrs > 0 && config->attrs->val.programmaticStreamSerializationAllowed});
+    return on_host::launch_hook(config->stream, valid ? cudaSuccess : cudaErrorInvalidConfiguration, launch);
   run();
   return cudaSuccess;
 }

@@ -73,6 +73,7 @@ std::vector<cudaDeviceProp> visible(const std::vector<cudaDeviceProp>& all) {
 
 void begin(State& s) {
   s.driver = std::atoi(environment("ON_HOST_DRIVER", "13000").c_str());
+  s.computes = environment("ON_HOST_KERNELS", "run") == "run";
   s.no_device = s.driver < CUDART_VERSION ? cudaErrorInsufficientDriver : cudaSuccess;
   std::vector<cudaDeviceProp> all;
   for (int i = 0; i < std::atoi(environment("ON_HOST_DEVICES", "2").c_str()); ++i) all.push_back(properties_of(i));

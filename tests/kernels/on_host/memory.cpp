@@ -39,6 +39,9 @@ int protection_key() {
   return key;
 }
 
+/// Where programs, their heaps and stacks lie on x86-64, above what sanitizers keep beside them.
+constexpr uint64_t kLeastAddress = uint64_t{0x5} << 44, kEndOfAddresses = uint64_t{1} << 47;
+
 size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 size_t page() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -58,8 +61,8 @@ unsigned char* add_memory(cudaMemoryType type, size_t bytes, int device) {
   set_rights(a, /*open=*/true);
   unsigned char* data = a.pages + body - padded;
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(a.pages, body);  // a stack may have been there
-  std::memset(a.pages, kGuard, body);
-  std::memset(data, kPoison, bytes);
+  if (s.computes) std::memset(a.pages, kGuard, body);
+  if (s.computes) std::memset(data, kPoison, bytes);
   if (__asan_poison_memory_region) {
     __asan_poison_memory_region(a.pages, body);
     __asan_unpoison_memory_region(data, bytes);
@@ -82,6 +85,7 @@ void unmap(const Allocation& a) {
 
 /// Empty, or what was written outside of the memory.
 std::string damage(const unsigned char* data, const Allocation& a) {
+  if (!state().computes) return "";
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(a.pages, a.page_bytes);
   for (const unsigned char* at = data; at-- > a.pages;)
     if (*at != kGuard) return std::to_string(data - at) + " bytes before its begin";
@@ -195,6 +199,17 @@ cudaError_t outside_capture(const char* name, Body body) {
 }
 
 }  // namespace
+
+void check_arguments(const std::vector<uint64_t>& words, const std::string& kernel) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const auto* at = reinterpret_cast<unsigned char*>(words[i]);
+    if (words[i] < kLeastAddress || words[i] >= kEndOfAddresses || locate(at)) continue;
+    unsigned char resident = 0;
+    if (mincore(const_cast<unsigned char*>(at - words[i] % page()), 1, &resident) != 0) continue;  // nothing is there
+    throw Error(kernel + ": word " + std::to_string(i) + " of its " + std::to_string(words.size()) +
+                " words of arguments is an address of the host's own memory, which a GPU cannot read");
+  }
+}
 
 Access::Access() {
   if (access_depth++ > 0) return;

@@ -13,8 +13,8 @@
 // Memory is full of poison (NaN) at first, pinned memory too, with guard pages around it, and guard bytes that the
 // free checks (AddressSanitizer: at the access); freed memory is unmapped. Device memory is out of the host's reach
 // (SIGSEGV) where protection() is not none. Copies are refused unless device ranges lie within one allocation and
-// their kind is what the pointers are. Kernels and copies may use any device's memory: that peers cannot is not
-// checked.
+// their kind is what the pointers are. A kernel's launch whose arguments have an address of other host memory is
+// refused. Kernels and copies may use any device's memory: that peers cannot is not checked.
 //
 // Capture: the recorded order, events' forks and joins, and these errors, which all invalidate the capture:
 // synchronising or querying a capturing stream or its device (900); in a thread that captures, or anywhere while a
@@ -30,9 +30,10 @@
 // and blind while any thread's work runs | none); ON_HOST_DEVICES (2), of ON_HOST_CAPABILITY (9.0; one each,
 // such as 7.0,9.0, of which the last stands for the rest too) with ON_HOST_MEMORY (2147483648) bytes for each process;
 // CUDA_VISIBLE_DEVICES as for CUDA; ON_HOST_DRIVER (13000): older than 13000 is too old, 0 none;
-// ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these; ON_HOST_REPORT
-// (nothing): a file to which complaints() are added, and what other stand-ins report; ON_HOST_COPIES (nothing): a file
-// to which a line with copies_between() is added at the program's end.
+// ON_HOST_KERNELS (run | none: neither kernels nor libraries compute, and memory is not filled, to count the launches
+// of large steps); ON_HOST_FAIL (nothing; CALL:ERROR:NTH, such as cudaGraphLaunch:214:5): fail_next() with these;
+// ON_HOST_REPORT (nothing): a file to which complaints() are added, and what other stand-ins report; ON_HOST_COPIES
+// (nothing): a file to which a line with copies_between() is added at the program's end.
 #pragma once
 
 #include <functional>

@@ -95,6 +95,7 @@ struct State {
   cudaError_t no_device = cudaSuccess;
   int driver = 0;
   Protection protection = Protection::none;
+  bool computes = true;                         // false: kernels do nothing, and memory is not filled
   std::map<uintptr_t, Allocation> allocations;  // by address
   Handles<CUstream_st> streams;
   Handles<CUevent_st> events;
@@ -136,6 +137,9 @@ class Access {
   Access();
   ~Access();
 };
+/// With the lock held. Throws Error where a kernel's arguments have an address of memory that is neither a device's nor
+/// page-locked.
+void check_arguments(const std::vector<uint64_t>& words, const std::string& kernel);
 void release_all_memory();
 void choose_protection();
 

@@ -86,6 +86,7 @@ void load(int device, const void* function, const std::string& name) {
 
 /// The launch of a kernel.
 Item item_of(std::string what, Work kernel, bool early) {
+  if (!state().computes) kernel = [] {};
   const auto run = [kernel] {
     const std::lock_guard one(kernel_mutex);
     const Access access;
@@ -104,6 +105,7 @@ cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Kernel
     const std::string what = std::string("kernel ") + (readable ? readable : kernel.type);
     std::free(readable);
     load(stream->device, kernel.function, what);
+    check_arguments(kernel.words, what);
     return push(lock, stream, item_of(what, std::move(kernel.run), kernel.early));
   });
 }
@@ -205,10 +207,10 @@ cudaError_t launch_on_device(cudaStream_t handle, std::function<void()> body, co
     if (!stream) return cudaErrorInvalidResourceHandle;
     const std::string what = name.empty() ? "launch_on_device" : name;
     if (meets == Meets::nobody) load(stream->device, nullptr, what);
-    const auto run = [body = std::move(body)] {
+    const auto run = [body = std::move(body), meets] {
       const Access access;
       const InWork in_work;
-      body();
+      if (meets == Meets::others || state().computes) body();
     };
     return push(lock, stream, {.what = what, .run = run, .meets = meets == Meets::others});
   });
