@@ -1,5 +1,5 @@
-# Sourced by ../gpu_check.sh: how steps get their images. These runs print few of their steps, as ordinary runs do: a step
-# that is printed is launched alone.
+# Sourced by ../gpu_check.sh: how steps get their images. These runs print few of their steps, as ordinary runs do: a
+# step that is printed is launched alone.
 
 plan_feeding() {
   echo 'tutorial network, several steps by one launch|same bits'
