@@ -10,15 +10,16 @@ sections() {
   cat <<'LIST'
 device     40  doctor, selftest, NCCL's collectives on one rank
 ladder     50  four networks, small to large: launched, then recorded
+feeding    20  several steps by one launch, evaluations amid them, pictures sent beside them
 tutorial   50  images/s of the small network and PyTorch's, without and with TF32
 step       35  ResNet-18's training step
 ops        30  the operations of four networks' steps that take longest
 speed      30  every kernel against copy bandwidth, and Adam
 kernels    30  the tests of the kernels on the GPU
-training   50  the CPU's losses against the GPU's
+training   45  the CPU's losses against the GPU's
 features   40  bf16, fp16, offload, autotune, resuming, ResNet-18
-bits       30  recorded or not, 1 or 2 ranks, stages 0 to 3
-peers      80  images/s of two networks and PyTorch's, compiled and in a graph
+bits       25  recorded or not, 1 or 2 ranks, stages 0 to 3
+peers      70  images/s of two networks and PyTorch's, compiled and in a graph
 profile    20  ncu: the kernels of ResNet-18's step that take longest
 sanitizer  50  compute-sanitizer: memcheck, racecheck, synccheck
 LIST
@@ -88,7 +89,7 @@ export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=no
 # In libraries these variables override the programs' own TF32 switches, which the checks use.
 unset NVIDIA_TF32_OVERRIDE TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
 
-for part in runs table device ladder training features speed; do
+for part in runs table device ladder feeding training features speed; do
   . "$root/tools/gpu_check/$part.sh" || exit 2
 done
 
@@ -169,7 +170,8 @@ if [ -z "${GPU_CHECK_DATA:-}" ] && ! quietly data "$PROGRAM" data synth --out "$
   exit 1
 fi
 # The first program that opens the libraries may wait long for their gigabytes.
-mapfile -t libraries < <(libraries)
+libraries=()
+[ -z "$device" ] || mapfile -t libraries < <(libraries)
 [ ${#libraries[@]} -eq 0 ] || limit=$((3 * GPU_CHECK_LIMIT)) quietly libraries sh -c 'cat "$@" >/dev/null' sh "${libraries[@]}"
 limit=$((3 * GPU_CHECK_LIMIT)) quietly first "$PROGRAM" doctor
 quietly version "$PROGRAM" --version

@@ -62,6 +62,22 @@ def images_that_do_not_fit_on_the_gpu():
 
 
 @check
+def evaluations_of_large_batches_amid_steps_of_small_ones():
+    """Evaluations that come where steps have been sent and not run, in batches of 25 times as many images: with the
+    training images on the GPU the same bits as without, and as launched kernel by kernel."""
+    need_stand_in()
+    sets = plain(data__path=few(320, 130), steps_per_print=50, train__eval_interval=27, train__max_steps=70,
+                 train_batch_size=4, train__eval_batch_size=100, model__name="cnn" if FULL else "linear")
+    need = without_images(sets, 1)["stages"][0]["device"]
+    for name, words, memory in (("recorded", (), 2 ** 31), ("launched", ("--no-record",), 2 ** 31),
+                                ("brought", (), need + 4096)):
+        done = train(path("amid-" + name), sets, *words, *CUDA, env={**ONE_GPU, "ON_HOST_MEMORY": str(memory)})
+        expect_equal("do not fit into the GPU's memory" in done.stderr, name == "brought", done.stderr)
+        expect_same_result(path("amid-" + name), result(path("amid-recorded")), name)
+    expect_equal([r["step"] for r in records(path("amid-brought"), "eval")], [27, 54, 70])
+
+
+@check
 def a_shared_gpu_too_small_for_two_ranks():
     """Each rank alone would fit; no rank may meet a failing allocation."""
     need_stand_in()

@@ -74,11 +74,14 @@ esac
 
 @check
 def reports_of_the_sanitizer():
-    """A stand-in's reports: none for the tests, two for training, and a racecheck that fails for another reason."""
+    """A stand-in's reports: none for the tests, one and two for training, and a racecheck that fails for another
+    reason."""
     script("compute-sanitizer", r'''
 case $* in
+  *racecheck*" train -q "*) echo "========= RACECHECK SUMMARY: 3 hazards displayed (3 errors, 0 warnings)"; exit 99 ;;
   *racecheck*) echo "Error: unsupported device"; exit 1 ;;
-  *" train -q "*) echo "========= Invalid __global__ read"; echo "========= ERROR SUMMARY: 2 errors"; exit 99 ;;
+  *" train -q "*--no-record*) echo "========= Invalid __global__ read"; echo "========= ERROR SUMMARY: 2 errors"; exit 99 ;;
+  *" train -q "*) echo "========= ERROR SUMMARY: 1 error"; exit 99 ;;
 esac
 echo "========= ERROR SUMMARY: 0 errors"
 ''')
@@ -86,7 +89,9 @@ echo "========= ERROR SUMMARY: 0 errors"
                               GPU_CHECK_DATA=scratch(), PATH=scratch() + os.pathsep + os.environ["PATH"])
     text = "\n".join(map(str, rows.items())) + done.stderr
     expect_equal(rows["sanitizer", "memcheck, kernel tests"], ("pass", "0 reports"), text)
-    expect_equal(rows["sanitizer", "memcheck, training"], ("FAIL", "2 reports"), text)
+    expect_equal([rows["sanitizer", check] for check in
+                  ("memcheck, training, launched", "memcheck, training, replayed", "racecheck, training, replayed")],
+                 [("FAIL", "%d reports" % number) for number in (2, 1, 3)], text)
     expect_equal(rows["sanitizer", "racecheck, kernel tests"][0], "FAIL", text)
     expect("unsupported device" in rows["sanitizer", "racecheck, kernel tests"][1], text)
     expect_equal(rows["sanitizer", "synccheck, kernel tests"], ("pass", "0 reports"), text)
@@ -99,7 +104,8 @@ def without_tests_of_the_kernels_the_sanitizer_has_all_its_rows():
     done, rows, _ = gpu_check("no-tests", "sanitizer", PROGRAM=script("fine", ""), KERNEL_TESTS="",
                               GPU_CHECK_DATA=scratch(), PATH=scratch() + os.pathsep + os.environ["PATH"])
     expect_equal({check: result for (_, check), (result, _) in rows.items()},
-                 {"memcheck, kernel tests": "skipped", "memcheck, training": "pass",
+                 {"memcheck, kernel tests": "skipped", "memcheck, training, launched": "pass",
+                  "memcheck, training, replayed": "pass", "racecheck, training, replayed": "pass",
                   "racecheck, kernel tests": "skipped", "synccheck, kernel tests": "skipped"})
     expect_equal(done.returncode, NOT_ALL, done.stdout, done.stderr)
 

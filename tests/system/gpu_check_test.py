@@ -168,7 +168,7 @@ def missing_checks_are_counted():
            "KERNEL_TESTS": "", "KERNEL_BENCHMARK": ""}
     planned = {"kernels": 1, "speed": 4}
     if not os.path.exists("/usr/local/cuda/bin/compute-sanitizer"):
-        planned["sanitizer"] = 4
+        planned["sanitizer"] = 6
     done, rows, _ = gpu_check("nothing", *planned, **env)
     expect_equal([section for section, _ in rows], [name for name, number in planned.items() for _ in range(number)])
     expect_equal({result for result, _ in rows.values()}, {"skipped"})

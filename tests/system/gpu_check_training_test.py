@@ -1,4 +1,4 @@
-"""tools/gpu_check.sh: the sections ladder, training and bits, and their rows for wrong losses."""
+"""tools/gpu_check.sh: the sections ladder, feeding, training and bits, and their rows for wrong losses and weights."""
 import os
 import sys
 
@@ -118,6 +118,61 @@ def the_ladder_reports_its_last_rung():
         for line in file:
             expect_equal(" --no-record" in line, "-launched " in line, line)
             expect_equal("bf16.enabled=true" in line, line.startswith("resnet18-"), line)
+
+
+FED = ("tutorial network, several steps by one launch", "evaluations amid 64 steps that are sent at once",
+       "their losses, launched or replayed", "resnet18, packed pictures sent beside the steps")
+# Its runs differ by their folders' names alone; those in WRONG have other weights, LOST another loss.
+FEEDS = r"""
+for word; do
+  case $before in --output | --out) out=$word ;; esac
+  case $word in data.path=*) data=${word#data.path=} ;; esac
+  before=$word
+done
+case "$1 $2" in
+  "data convert") [ "$LOST" != pack ] || { echo "error: a full disk"; exit 4; }
+    mkdir -p "${out%/*}"; : >"$out"; exit 0 ;;
+  train*) ;;
+  *) exit 0 ;;
+esac
+name=${out##*/} weights=same loss=2
+case "$name $data $*" in
+  packed-*/packed" "*) ;;
+  packed-*) exit 4 ;;
+esac
+[ "$name" != "$LOST" ] || loss=2.25
+case " $WRONG " in *" $name "*) weights=other ;; esac
+mkdir -p "$out"
+for loss in 2.5 "$loss"; do echo "{\"event\":\"eval\",\"loss\":$loss,\"accuracy\":1}"; done >"$out/metrics.jsonl"
+echo "{\"event\":\"end\",\"weights_sha256\":\"$weights\"}" >>"$out/metrics.jsonl"
+"""
+
+
+@check
+def other_bits_of_steps_that_get_their_images_in_other_ways_are_found():
+    for i, (wrong, lost, failing) in enumerate((
+            ("", "", []), ("replayed packed-replayed", "amid-replayed", [0, 2, 3]),
+            ("amid-replayed packed-launched", "", [1, 3]), ("amid-launched", "pack", [1, 3]))):
+        done, rows, _ = gpu_check("feeding-%d" % i, "feeding", PROGRAM=script("feeds", FEEDS),
+                                  GPU_CHECK_DATA=scratch(), WRONG=wrong, LOST=lost)
+        text = "\n".join(map(str, rows.items())) + done.stderr
+        expect_equal({check: result for (_, check), (result, _) in rows.items()},
+                     {check: "FAIL" if n in failing else "pass" for n, check in enumerate(FED)}, wrong, lost, text)
+        expect_equal(done.returncode, BUG if failing else DONE, text)
+    expect_equal(rows["feeding", FED[3]], ("FAIL", "error: a full disk"), text)
+
+
+@check
+def feeding_on_the_host():
+    """With the whole program; both networks are one linear layer."""
+    need_on_host()
+    done, rows, _ = gpu_check(
+        "feeding-on-host", "feeding:300", PROGRAM=ON_HOST, ON_HOST_DEVICES="1", GPU_CHECK_DATA=few(train=80, test=8),
+        GPU_CHECK_SET="model.name=linear train.max_steps=16 train.eval_interval=11 train.eval_batch_size=16",
+        GPU_CHECK_LIMIT="100")
+    text = "\n".join(map(str, rows.items())) + done.stderr
+    expect_equal({check: result for (_, check), (result, _) in rows.items()}, {check: "pass" for check in FED}, text)
+    expect_equal(done.returncode, DONE, text)
 
 
 @check

@@ -94,13 +94,15 @@ checked() {
 
 plan_sanitizer() {
   echo 'memcheck, kernel tests|0 reports'
-  echo 'memcheck, training|0 reports'
+  echo 'memcheck, training, launched|0 reports'
+  echo 'memcheck, training, replayed|0 reports'
+  echo 'racecheck, training, replayed|0 reports'
   echo 'racecheck, kernel tests|0 reports'
   echo 'synccheck, kernel tests|0 reports'
 }
 
 section_sanitizer() {
-  local sanitizer more
+  local sanitizer more words
   sanitizer=$(first_of compute-sanitizer "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer" \
     /usr/local/cuda/bin/compute-sanitizer)
   if [ -z "$sanitizer" ]; then
@@ -110,9 +112,16 @@ section_sanitizer() {
   mapfile -t more < <(settings)
   local small='-*Large*:*Many*:*TenThousand*'
   [ -z "$KERNEL_TESTS" ] || checked "memcheck, kernel tests" memcheck 18 memcheck "$KERNEL_TESTS"
-  checked "memcheck, training" memcheck_training 14 memcheck "$PROGRAM" train -q --output "$work/memcheck_training" \
-    --config "$configs/tutorial.yaml" --device cuda --no-record "${more[@]}" --set train.max_steps=5 \
-    --set train.eval_batch_size=1000
+  # Once several steps are one launch, two such launches and a rest.
+  words=("$PROGRAM" train -q --config "$configs/tutorial.yaml" --device cuda "${more[@]}" --set steps_per_print=100
+    --set train.eval_batch_size=1000)
+  turn; checked "memcheck, training, launched" memcheck_launched 14 memcheck "${words[@]}" --no-record \
+    --set train.max_steps=5 --output "$work/memcheck_launched" &
+  turn; checked "memcheck, training, replayed" memcheck_replayed 14 memcheck "${words[@]}" \
+    --set train.max_steps=24 --output "$work/memcheck_replayed" &
+  turn; checked "racecheck, training, replayed" racecheck_replayed 14 racecheck "${words[@]}" \
+    --set train.max_steps=24 --output "$work/racecheck_replayed" &
+  all_done
   if [ -n "$KERNEL_TESTS" ]; then
     checked "racecheck, kernel tests" racecheck 12 racecheck "$KERNEL_TESTS" "--gtest_filter=$small"
     checked "synccheck, kernel tests" synccheck 10 synccheck "$KERNEL_TESTS" "--gtest_filter=$small"

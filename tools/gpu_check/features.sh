@@ -21,23 +21,6 @@ resnet18 in fp16, losses of f32|<= 0.05
 PLAN
 }
 
-# few_images FOLDER: the first images of the data set, in files of the full length. The other images have invalid
-# labels, so that data.on_corrupt: skip leaves them out.
-few_images() {
-  local file from=("$data"/*-10-batches-bin) record=3073 kept
-  [ -d "${from[0]}" ] || return
-  mkdir -p "$1/cifar-10-batches-bin"
-  for file in data_batch_{1..5}.bin test_batch.bin; do
-    kept=0
-    [[ $file != *_1.bin ]] || kept=$((400 * record))
-    [ "$file" != test_batch.bin ] || kept=$((100 * record))
-    {
-      head -c "$kept" "${from[0]}/$file"
-      head -c $((10000 * record - kept)) /dev/zero | tr '\0' '\377'
-    } >"$1/cifar-10-batches-bin/$file" || return
-  done
-}
-
 small() {  # small NAME DEVICE WORD...: the tutorial's network, with AdamW
   train "$1" "$2" --config "$configs/tutorial.yaml" --set "optimizer={type: AdamW, params: {lr: 0.001}}" \
     --set data.on_corrupt=skip --set train.eval_batch_size=50 --set steps_per_print=1 --set train.max_steps=8 "${@:3}"

@@ -72,8 +72,8 @@ why() {  # the most informative line in $work/NAME.out of a failed run
 }
 
 libraries() {  # NVIDIA's libraries in the folders that the program searches
-  local folder
-  for folder in ${LD_LIBRARY_PATH//:/ } "${CUDA_HOME:-/usr/local/cuda}/lib64" /usr/local/cuda/lib64 \
+  local folder path=${LD_LIBRARY_PATH:-}
+  for folder in ${path//:/ } "${CUDA_HOME:-/usr/local/cuda}/lib64" /usr/local/cuda/lib64 \
     "${VIRTUAL_ENV:-/usr}"/{,local/}lib/python3*/{site,dist}-packages/nvidia/*/lib; do
     readlink -e "$folder"/lib{cudnn,cublasLt,nccl,nvrtc}*.so.* 2>/dev/null
   done | sort -u
@@ -83,6 +83,23 @@ settings() {  # the arguments of all runs
   local word
   printf -- '--set\ndata.path=%s\n' "$data"
   for word in ${GPU_CHECK_SET:-}; do printf -- '--set\n%s\n' "$word"; done
+}
+
+# few_images FOLDER: the first images of the data set, in files of the full length. The other images have invalid
+# labels, so that data.on_corrupt: skip leaves them out.
+few_images() {
+  local file from=("$data"/*-10-batches-bin) record=3073 kept
+  [ -d "${from[0]}" ] || return
+  mkdir -p "$1/cifar-10-batches-bin"
+  for file in data_batch_{1..5}.bin test_batch.bin; do
+    kept=0
+    [[ $file != *_1.bin ]] || kept=$((400 * record))
+    [ "$file" != test_batch.bin ] || kept=$((100 * record))
+    {
+      head -c "$kept" "${from[0]}/$file"
+      head -c $((10000 * record - kept)) /dev/zero | tr '\0' '\377'
+    } >"$1/cifar-10-batches-bin/$file" || return
+  done
 }
 
 # train NAME DEVICE WORD...: into $work/NAME

@@ -48,6 +48,9 @@ compared() {  # compared CHECK VALUE FORMAT CONDITION TARGET: met or MISSED, by 
 
 # Results of the run in $work/NAME.
 losses() { grep -a '"event":"step"' "$work/$1/metrics.jsonl" 2>/dev/null | sed 's/.*"loss":\([^,]*\),.*/\1/'; }
+evaluations() {  # their losses
+  grep -a '"event":"eval"' "$work/$1/metrics.jsonl" 2>/dev/null | sed 's/.*"loss":\([^,]*\),.*/\1/'
+}
 weights() { text weights_sha256 "$work/$1/metrics.jsonl"; }
 
 # whole CHECK TARGET PREFIX FILE: did the run or benchmark complete? Incomplete results look the same; if it did not
