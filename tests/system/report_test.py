@@ -227,6 +227,9 @@ def what_contradicts_itself_is_named():
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt")), "ckpt: the checkpoint of step %d, of which" % last),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt", "step-%08d" % last)),
          "ckpt: the checkpoint of step %d, of which" % last),
+        (lambda folder: os.remove(os.path.join(folder, "evaluation.json")), "evaluation.json: there is none"),
+        (lambda folder: in_place_of(os.path.join(folder, "evaluation.json"), lambda at: os.symlink("nowhere", at)),
+         "evaluation.json: there is none"),
         (rewritten("evaluation.json", r'"accuracy":[\d.]+', '"accuracy":0.99'), 'evaluation.json: "accuracy" contradicts'),
         (rewritten("evaluation.json", r'"recall":[\d.]+', '"recall":0.99'), 'evaluation.json: "classes" contradicts'),
         (rewritten("evaluation.json", r'"images":\d+', '"images":7'), 'evaluation.json: "images" contradicts'),
@@ -242,10 +245,41 @@ def what_contradicts_itself_is_named():
         expect_match(page.text(), expected)
     for i in (1, 2):
         expect_match(page_of(path("contradiction-%d" % i))[0].row("state")[0][1], "^ended, of which there is no record")
+    # which a run that was stopped has not written yet
+    expect_equal(page_of(made_up(path("stopped"), [step(1), {"event": "end", "step": 1, "reason": "stopped"}]))[1].stderr, "")
     folder = path("pruned")
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
     expect_equal(page_of(folder)[1].stderr, "")
+
+
+def in_place_of(at, make):
+    os.remove(at)
+    make(at)
+
+
+@check
+def damaged_checkpoints_are_named():
+    last = checkpoints(trained())[-1]
+    def append(at):
+        with open(at, "ab") as file:
+            file.write(b"more")
+    for i, (name, change, expected) in enumerate([
+            ("optim-00-of-01.safetensors", os.remove, "it is missing"),
+            ("weights.safetensors", lambda at: os.truncate(at, 5000), "it has 5000 bytes, the manifest says"),
+            ("weights.safetensors", append, "bytes, the manifest says"),
+            ("weights.safetensors", lambda at: flip(at, 50), "header"),
+            ("weights.safetensors", lambda at: in_place_of(at, os.mkdir), "regular file"),
+            ("weights.safetensors", lambda at: in_place_of(at, os.mkfifo), "regular file"),
+            ("state.json", lambda at: os.truncate(at, 7), "it has 7 bytes, the manifest says"),
+            ("state.json", lambda at: in_place_of(at, lambda at: os.symlink("manifest.json", at)), "link"),
+            ("manifest.json", os.remove, "it is missing")]):
+        page, done = changed("damaged-checkpoint-%d" % i, lambda folder: change(
+            os.path.join(folder, "ckpt", "step-%08d" % last, name)))
+        expect_match(done.stderr, r"^warning: .*the checkpoint of step %d: .*%s'.*%s" % (last, name, expected))
+        expect_in("the checkpoint of step %d: " % last, page.text())
+        states = [cells[-1] for _, cells in page.rows if cells[0] == str(last) and len(cells) == 4]
+        expect_equal(states, ["damaged"])
 
 
 @check
@@ -465,7 +499,7 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
         return page_of(folder)
 
     page, done = report_with(plan, *begun)
-    expect_equal(done.stderr, "")
+    expect_match(done.stderr, r"^warning: .*evaluation.json: there is none[^(]*\n$")  # of a run that has ended
     expect_in("A sweep of 6 runs, of which 2 have begun, 1 has ended", page.text())
     expect_in("optimizer.params.lr", page.row("run")[0])
     expect_in("No row is marked as the best", page.text())

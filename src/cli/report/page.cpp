@@ -185,12 +185,13 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
 }
 
 void write_checkpoints(Markup& out, const RunParts& run) {
-  Table table(out, "Checkpoints", {{"step"}, {"size", Column::number}, {"files", Column::number}, {"state"}});
+  Table table(out, "Checkpoints, by their manifests: cifar-train ckpt verify compares the contents",
+              {{"step"}, {"size", Column::number}, {"files", Column::number}, {"state"}});
   for (const SavedStep& saved : run.checkpoints)
     table.row_of(
         count_text(saved.step),
-        {saved.readable ? human_bytes(saved.bytes) : "-", str(saved.files),
-         !saved.readable         ? "its manifest is damaged"
+        {saved.bytes > 0 ? human_bytes(saved.bytes) : "-", str(saved.files),
+         saved.damaged           ? "damaged"
          : saved.not_finite == 0 ? "all tensors are finite"
                                  : str(counted(static_cast<int64_t>(saved.not_finite), "tensor"), " not finite")});
 }
