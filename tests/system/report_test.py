@@ -153,6 +153,9 @@ def a_page_shows_a_run():
     expect_equal(page.row("state")[0][1], "finished")
     expect_equal(page.row("train.epochs"), (["train.epochs", "3", "--set train.epochs=3"], "given"))
     expect_equal(page.row("data.sampler"), (["data.sampler", "uniform", "default"], ""))
+    expect_match(page.row("train.log_format")[0][2], r"^default\.yaml:\d+$")
+    expect_equal(page.row("train.log_format")[1], "")
+    expect_match(page.text(), r"Read from /\S+/default\.yaml")
     expect_equal(page.row("host")[0][1], records(trained(), "start")[-1]["host"])
     finite = [cells[0] for _, cells in page.rows if cells[-1] == "all tensors are finite"]
     expect_equal(finite, [str(number) for number in checkpoints(trained())])
