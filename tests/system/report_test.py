@@ -554,12 +554,13 @@ def is_braille(letter):
 
 @check
 def the_terminal_shows_curves_in_its_width():
-    for columns in (40, 80, 200):
+    for columns in (30, 40, 80, 200):
         for locale in ("C.UTF-8", "C"):
             text = good("report", trained(), "--text", COLUMNS=str(columns), LC_ALL=locale)
             lines = text.splitlines()
             expect(max(map(len, lines[:30])) <= columns, text)
             expect_in("Accuracy in evaluations (%)", text)
+            expect_match(text, r"v val +t test|v val\nt test")
             expect(any(map(is_braille, text)) if locale != "C" else text.isascii(), text)
             expect(len(max(lines, key=len)) > columns / 2, text)
     text, _ = on_terminal("report", trained(), "--text")
