@@ -113,10 +113,10 @@ report::Report read_report(const std::vector<std::string>& words) {
 std::string missing_text(const report::Report& report) {
   std::vector<std::string> lines = report.missing;
   for (const report::RunParts& run : report.runs)
-    for (const std::string& line : run.missing) lines.push_back(in_quotes(run.name) + ": " + line);
+    for (const std::string& line : run.missing) lines.push_back(in_quotes(run.folder.native()) + ": " + line);
   if (lines.empty()) return "";
-  return lines.front() + (lines.size() > 1 ? str("; and ", lines.size() - 1, " more, which the page lists") : "") +
-         "; the report does without";
+  return str("the report is incomplete: ", lines.front(),
+             lines.size() > 1 ? str(" (the page lists ", lines.size() - 1, " more)") : "");
 }
 
 /// The curves of the runs for a terminal, and the figures beneath.

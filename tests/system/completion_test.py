@@ -56,6 +56,7 @@ def in_shell(shell, words, begin):
         shows("--set optimizer.t", r"--set optimizer\.type=")
         shows("--set wall_clock_breakdown=t", r"breakdown=true ")
         lists("--set optimizer.type=Ada", r"Adagrad", r"AdamW")
+        lists("eval --split ", r"test +train +val")  # words without descriptions
         shows("sweep --grid model.name=linear,resnet1", r"linear,resnet1(8|01|52)?")
         shows("eval --split=v", r"--split=val ")
         shows("--config resnet18_", r"--config resnet18_imagenet\.yaml ")

@@ -153,6 +153,9 @@ def a_page_shows_a_run():
     expect_equal(page.row("state")[0][1], "finished")
     expect_equal(page.row("train.epochs"), (["train.epochs", "3", "--set train.epochs=3"], "given"))
     expect_equal(page.row("data.sampler"), (["data.sampler", "uniform", "default"], ""))
+    expect_match(page.row("train.log_format")[0][2], r"^default\.yaml:\d+$")
+    expect_equal(page.row("train.log_format")[1], "")
+    expect_match(page.text(), r"Read from /\S+/default\.yaml")
     expect_equal(page.row("host")[0][1], records(trained(), "start")[-1]["host"])
     finite = [cells[0] for _, cells in page.rows if cells[-1] == "all tensors are finite"]
     expect_equal(finite, [str(number) for number in checkpoints(trained())])
@@ -184,7 +187,8 @@ def what_is_no_run_is_refused():
     made_up(path("binary"), [os.urandom(5000)])
     bad(USAGE, "holds no run", "report", path("binary"))
     page, done = page_of(trained(), path("empty"), "--out", path("with-empty.html"))
-    expect_match(done.stderr, "^warning: .*empty' holds no run.*the report does without\n$")
+    expect_equal(done.stderr, "warning: the report is incomplete: '%s' holds no run: give the folder of a run (its --output), "
+                 "with its metrics.jsonl, or of several\n" % path("empty"))
     expect_in("holds no run", page.text())
 
 
@@ -227,6 +231,9 @@ def what_contradicts_itself_is_named():
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt")), "ckpt: the checkpoint of step %d, of which" % last),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt", "step-%08d" % last)),
          "ckpt: the checkpoint of step %d, of which" % last),
+        (lambda folder: os.remove(os.path.join(folder, "evaluation.json")), "evaluation.json: there is none"),
+        (lambda folder: in_place_of(os.path.join(folder, "evaluation.json"), lambda at: os.symlink("nowhere", at)),
+         "evaluation.json: there is none"),
         (rewritten("evaluation.json", r'"accuracy":[\d.]+', '"accuracy":0.99'), 'evaluation.json: "accuracy" contradicts'),
         (rewritten("evaluation.json", r'"recall":[\d.]+', '"recall":0.99'), 'evaluation.json: "classes" contradicts'),
         (rewritten("evaluation.json", r'"images":\d+', '"images":7'), 'evaluation.json: "images" contradicts'),
@@ -242,10 +249,41 @@ def what_contradicts_itself_is_named():
         expect_match(page.text(), expected)
     for i in (1, 2):
         expect_match(page_of(path("contradiction-%d" % i))[0].row("state")[0][1], "^ended, of which there is no record")
+    # which a run that was stopped has not written yet
+    expect_equal(page_of(made_up(path("stopped"), [step(1), {"event": "end", "step": 1, "reason": "stopped"}]))[1].stderr, "")
     folder = path("pruned")
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
     expect_equal(page_of(folder)[1].stderr, "")
+
+
+def in_place_of(at, make):
+    os.remove(at)
+    make(at)
+
+
+@check
+def damaged_checkpoints_are_named():
+    last = checkpoints(trained())[-1]
+    def append(at):
+        with open(at, "ab") as file:
+            file.write(b"more")
+    for i, (name, change, expected) in enumerate([
+            ("optim-00-of-01.safetensors", os.remove, "it is missing"),
+            ("weights.safetensors", lambda at: os.truncate(at, 5000), "it has 5000 bytes, the manifest says"),
+            ("weights.safetensors", append, "bytes, the manifest says"),
+            ("weights.safetensors", lambda at: flip(at, 50), "header"),
+            ("weights.safetensors", lambda at: in_place_of(at, os.mkdir), "regular file"),
+            ("weights.safetensors", lambda at: in_place_of(at, os.mkfifo), "regular file"),
+            ("state.json", lambda at: os.truncate(at, 7), "it has 7 bytes, the manifest says"),
+            ("state.json", lambda at: in_place_of(at, lambda at: os.symlink("manifest.json", at)), "link"),
+            ("manifest.json", os.remove, "it is missing")]):
+        page, done = changed("damaged-checkpoint-%d" % i, lambda folder: change(
+            os.path.join(folder, "ckpt", "step-%08d" % last, name)))
+        expect_match(done.stderr, r"^warning: .*the checkpoint of step %d: .*%s'.*%s" % (last, name, expected))
+        expect_in("the checkpoint of step %d: " % last, page.text())
+        states = [cells[-1] for _, cells in page.rows if cells[0] == str(last) and len(cells) == 4]
+        expect_equal(states, ["damaged"])
 
 
 @check
@@ -254,7 +292,7 @@ def damaged_parts_are_named_and_the_rest_is_drawn():
     os.makedirs(os.path.join(folder, "ckpt", "step-00000010"))
     page, done = page_of(folder)
     expect_equal(len(done.stderr.splitlines()), 1, done.stderr)
-    expect_match(done.stderr, "^warning: .*metrics.jsonl: 2 lines are no record; and 2 more, which the page lists")
+    expect_match(done.stderr, r"^warning: .*metrics.jsonl: 2 lines are no record \(the page lists 2 more\)\n$")
     for part in ("metrics.jsonl: 2 lines are no record", "config.yaml: ", "the checkpoint of step 10: "):
         expect_in(part, page.text())
     expect_equal(page.row("optimizer steps")[0][1], "20")
@@ -355,7 +393,7 @@ def a_page_shows_the_evaluation():
     shutil.copytree(trained(), folder)
     flip(os.path.join(folder, "evaluation.png"), -20)
     page, done = page_of(folder)
-    expect_match(done.stderr, "^warning: .*evaluation.png: it does not belong to evaluation.json, or is damaged; the report")
+    expect_match(done.stderr, "^warning: .*evaluation.png: it does not belong to evaluation.json, or is damaged\n$")
     expect_in("Most confident right answers", page.text())
 
 
@@ -465,7 +503,7 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
         return page_of(folder)
 
     page, done = report_with(plan, *begun)
-    expect_equal(done.stderr, "")
+    expect_match(done.stderr, r"^warning: .*evaluation.json: there is none[^(]*\n$")  # of a run that has ended
     expect_in("A sweep of 6 runs, of which 2 have begun, 1 has ended", page.text())
     expect_in("optimizer.params.lr", page.row("run")[0])
     expect_in("No row is marked as the best", page.text())
@@ -476,21 +514,29 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
     expect_in("2 have begun, 1 has ended, 1 has failed", page.text())
     expect_equal(page.row("error")[0][1], "diverged")
     page, done = report_with(plan, *begun, {"event": "begin", "run": names[2], "time": 1.0})
-    expect_match(done.stderr, "^warning: '%s': the run's folder is gone, although sweep.jsonl" % re.escape(names[2]))
+    expect_match(done.stderr, "^warning: .*'%s': the run's folder is gone, although sweep.jsonl" %
+                 re.escape(os.path.join(folder, names[2])))
 
 
 @check
 def the_best_row_of_a_sweep_is_marked():
     output = path("sweep")
-    good("sweep", "--config", DEFAULT, "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--set",
-         "data.validation=80", "--set", "train.epochs=1", "--grid", "scheduler.params.warmup_max_lr=0.01,1e-09", "--repeats",
-         "2", "--output", output, "-q")
+    done = succeeds("sweep", "--config", DEFAULT, "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--set",
+                    "data.validation=80", "--set", "train.epochs=1", "--grid", "scheduler.params.warmup_max_lr=1e-06,2e-06",
+                    "--repeats", "2", "--output", output)
     page, _ = page_of(output)
-    best = [cells for mark, cells in page.rows if mark == "best"]
-    expect_equal([row[0] for row in best][:1], ["\u2605 scheduler.params.warmup_max_lr=0.01 (best)"])
-    expect_equal(best[0][1], "2 of 2")
+    rows = {cells[0]: cells for _, cells in page.rows if "warmup_max_lr=" in cells[0]}
+    expect_equal(len({cells[2] for cells in rows.values()}), 1, "the rates are so small that their accuracies are the same", rows)
+    # The loss decides, in both programs, and only the row of the settings is marked.
+    with open(os.path.join(output, "results.txt")) as file:
+        blocks = re.findall(r" params: \S*=(\S+)(?s:.*?)best_val_loss: (\S+)", file.read())
+    loss = {rate: sum(float(number) for of, number in blocks if of == rate) for rate, _ in blocks}
+    expect_equal(len(set(loss.values())), 2, blocks)
+    best = "scheduler.params.warmup_max_lr=" + min(loss, key=loss.get)
+    expect_match(done.stderr, "the best by its validation images: %s, " % best)
+    expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
     with open(os.path.join(output, "table.md")) as file:
-        expect_in(best[0][2].split()[0], file.read())
+        expect_in(rows["\u2605 %s (best)" % best][2].split()[0], file.read())
     expect_in("A sweep of 4 runs, written", page.text())
     with open(os.path.join(output, "sweep.jsonl")) as file:
         plan = json.loads(file.readline())
@@ -510,12 +556,13 @@ def is_braille(letter):
 
 @check
 def the_terminal_shows_curves_in_its_width():
-    for columns in (40, 80, 200):
+    for columns in (30, 40, 80, 200):
         for locale in ("C.UTF-8", "C"):
             text = good("report", trained(), "--text", COLUMNS=str(columns), LC_ALL=locale)
             lines = text.splitlines()
             expect(max(map(len, lines[:30])) <= columns, text)
             expect_in("Accuracy in evaluations (%)", text)
+            expect_match(text, r"v val +t test|v val\nt test")
             expect(any(map(is_braille, text)) if locale != "C" else text.isascii(), text)
             expect(len(max(lines, key=len)) > columns / 2, text)
     text, _ = on_terminal("report", trained(), "--text")

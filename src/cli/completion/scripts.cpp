@@ -42,15 +42,15 @@ constexpr const char* kZsh = R"(#compdef cifar-train
 # Completes the words of cifar-train in zsh: the program itself lists them.
 _cifar-train() {
   local -a whole open given
-  local line word files program=${(Q)words[1]}
+  local line word text files program=${(Q)words[1]}
   given=("${(@Q)words[2,CURRENT-1]}")
   ((CURRENT > 2)) || given=()
   for line in "${(@f)$("${program/#\~/$HOME}" __complete "${given[@]}" "${(Q)PREFIX}" 2>/dev/null)}"; do
-    word=${${line%%$'\t'*}//:/\\:}
+    word=${${line%%$'\t'*}//:/\\:} text=${line#*$'\t'}
     case $line in
       (:*) files=$line ;;
-      (*[=/.]$'\t'*) open+=("$word:${line#*$'\t'}") ;;
-      (*$'\t'*) whole+=("$word:${line#*$'\t'}") ;;
+      (*[=/.]$'\t'*) open+=("$word${text:+:$text}") ;;
+      (*$'\t'*) whole+=("$word${text:+:$text}") ;;
     esac
   done
   local found=1

@@ -22,7 +22,8 @@ for path in sys.argv[1:]:
         picture = Image.fromarray((numpy.asarray(picture) >> 8).astype("uint8"))
     width, height = (side * rule["shorter_side"] // min(picture.size) for side in picture.size)
     left, top, crop = round((width - rule["crop"]) / 2), round((height - rule["crop"]) / 2), rule["crop"]
-    picture = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + crop, top + crop))
+    picture = picture.convert("RGB").resize((width, picture.height), Image.Resampling.BILINEAR)  # first to its width
+    picture = picture.resize((width, height), Image.Resampling.BILINEAR).crop((left, top, left + crop, top + crop))
     pixels = numpy.asarray(picture.convert(rule["mode"])).reshape(1, crop, crop, -1)
     answer = session.run(None, {"images": pixels})[0][0]
     print(path + ":", ", ".join("%s %.4f" % (names[c], answer[c]) for c in numpy.argsort(-answer)[:3]))

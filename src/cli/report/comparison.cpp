@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "cli/sweep/results.h"
 
 namespace ct::report {
 namespace {
@@ -58,12 +57,14 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
     auto found = std::ranges::find(all, text, &Settings::text);
     if (found == all.end()) found = all.insert(all.end(), Settings{.text = text});
     found->runs.push_back(i);
-    if (const EvalRecord* const best = best_evaluation(runs[i].records); best && !std::isnan(best->accuracy))
-      found->scores.push_back(best->accuracy);
+    if (const EvalRecord* const best = best_evaluation(runs[i].records); best && !std::isnan(best->accuracy)) {
+      found->scores.accuracies.push_back(best->accuracy);
+      found->scores.losses.push_back(best->loss);
+    }
   }
   for (Settings& settings : all) {
-    if (settings.scores.empty()) continue;
-    const MeanAndDeviation figures = mean_and_deviation(settings.scores);
+    if (settings.scores.accuracies.empty()) continue;
+    const MeanAndDeviation figures = mean_and_deviation(settings.scores.accuracies);
     settings.mean = figures.mean;
     settings.deviation = figures.deviation;
   }
@@ -79,18 +80,9 @@ std::string common_weights(std::span<const RunParts> runs) {
 std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings) {
   const std::optional<EvaluatedSplit> split = common_split(runs);
   if (!split || settings.size() < 2) return {};
-  const auto best = std::ranges::max_element(settings, {}, &Settings::mean);
-  if (std::ranges::count(settings, best->mean, &Settings::mean) > 1) return {};
-  return Best{static_cast<size_t>(best - settings.begin()), *split};
-}
-
-std::optional<Best> best_run(std::span<const RunParts> runs) {
-  const std::optional<EvaluatedSplit> split = common_split(runs);
-  if (!split || runs.size() < 2) return {};
-  const auto accuracy = [](const RunParts& run) { return best_evaluation(run.records)->accuracy; };
-  const auto best = std::ranges::max_element(runs, {}, accuracy);
-  if (std::ranges::count(runs, accuracy(*best), accuracy) > 1) return {};
-  return Best{static_cast<size_t>(best - runs.begin()), *split};
+  std::vector<RunScores> scores;
+  for (const Settings& one : settings) scores.push_back(one.scores);
+  return Best{best_of(scores), *split};
 }
 
 }  // namespace ct::report

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/report/run_parts.h"
+#include "cli/sweep/results.h"
 
 namespace ct::report {
 
@@ -15,9 +16,9 @@ std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::spa
 
 /// Runs that differ by their seeds and folds only.
 struct Settings {
-  std::string text;            // "optimizer.params.lr=0.01, train.epochs=2"; "as configured"
-  std::vector<size_t> runs;    // indices
-  std::vector<double> scores;  // the accuracy of each evaluated run's best evaluation, 0 to 1
+  std::string text;          // "optimizer.params.lr=0.01, train.epochs=2"; "as configured"
+  std::vector<size_t> runs;  // indices
+  RunScores scores;          // of each evaluated run's best evaluation
   double mean = 0, deviation = 0;
 };
 std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied = {});
@@ -25,14 +26,13 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
 /// The weights_sha256 that all runs ended with; empty: they have none, or not the same.
 std::string common_weights(std::span<const RunParts> runs);
 
-/// What the best of something was chosen by.
+/// The best settings, and the images that judged them.
 struct Best {
   size_t index = 0;
   EvaluatedSplit by = EvaluatedSplit::val;
 };
-/// The settings, or the run, with the highest (mean) accuracy; nullopt if there is one only, or another is as good, or
-/// some run was not evaluated, or runs were evaluated on different splits.
+/// As `sweep` names them (best_of()); nullopt if there are no others, or some run was not evaluated, or runs were
+/// evaluated on different splits.
 std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings);
-std::optional<Best> best_run(std::span<const RunParts> runs);
 
 }  // namespace ct::report

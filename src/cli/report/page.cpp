@@ -1,6 +1,7 @@
 #include "cli/report/page.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -113,23 +114,39 @@ void write_curves(Contents& page, const Report& report) {
   for (const RunParts& run : report.runs) write_evaluations(out, run.records, one ? "" : run.name);
 }
 
+/// "default.yaml:12" of "/home/configs/default.yaml:12:17", whose file is noted; what no file says, as it is.
+std::string brief_origin(const std::string& origin, std::set<std::string>& files) {
+  const size_t column = origin.rfind(':'), line = origin.substr(0, column).rfind(':');
+  if (line == origin.npos || origin.starts_with("--")) return origin;
+  const std::string file = origin.substr(0, line);
+  files.insert(file);
+  return Path(file).filename().native() + origin.substr(line, column - line);
+}
+
+void write_configuration_of(Markup& out, const RunParts& run) {
+  const bool recorded = std::ranges::any_of(run.config, [](const ConfigKey& key) { return !key.origin.empty(); });
+  std::vector<Heading> headings = {{"key"}, {"value"}};
+  if (recorded) headings.push_back({"origin"});
+  std::set<std::string> files;
+  {
+    Table table(out, str("The effective configuration", recorded ? "; bold: given by options" : ""), headings);
+    for (const ConfigKey& key : run.config) {
+      table.row(key.key, key.origin.starts_with("--") ? "given" : "");
+      table.cell(key.value);
+      if (recorded) table.cell(brief_origin(key.origin, files));
+    }
+  }
+  std::string names;
+  for (const std::string& file : files) names += (names.empty() ? "Read from " : ", ") + file;
+  if (!files.empty()) out.element("p", shortened(names, 400));
+}
+
 void write_configuration(Contents& page, const Report& report) {
   const std::span<const RunParts> runs = report.runs;
   if (std::ranges::all_of(runs, [](const RunParts& run) { return run.config.empty(); })) return;
   const Section section(page, "configuration", "Configuration");
   Markup& out = page.body;
-  if (runs.size() == 1) {
-    const bool recorded = std::ranges::any_of(runs[0].config, [](const ConfigKey& key) { return !key.origin.empty(); });
-    std::vector<Heading> headings = {{"key"}, {"value"}};
-    if (recorded) headings.push_back({"origin"});
-    Table table(out, "The effective configuration", headings);
-    for (const ConfigKey& key : runs[0].config) {
-      table.row(key.key, key.origin.empty() || key.origin == "default" ? "" : "given");
-      table.cell(key.value);
-      if (recorded) table.cell(key.origin);
-    }
-    return;
-  }
+  if (runs.size() == 1) return write_configuration_of(out, runs[0]);
   const std::vector<std::string> differing = differing_keys(runs);
   std::vector<std::string> keys;
   for (const RunParts& run : runs)
@@ -185,12 +202,13 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
 }
 
 void write_checkpoints(Markup& out, const RunParts& run) {
-  Table table(out, "Checkpoints", {{"step"}, {"size", Column::number}, {"files", Column::number}, {"state"}});
+  Table table(out, "Checkpoints, by their manifests: cifar-train ckpt verify compares the contents",
+              {{"step"}, {"size", Column::number}, {"files", Column::number}, {"state"}});
   for (const SavedStep& saved : run.checkpoints)
     table.row_of(
         count_text(saved.step),
-        {saved.readable ? human_bytes(saved.bytes) : "-", str(saved.files),
-         !saved.readable         ? "its manifest is damaged"
+        {saved.bytes > 0 ? human_bytes(saved.bytes) : "-", str(saved.files),
+         saved.damaged           ? "damaged"
          : saved.not_finite == 0 ? "all tensors are finite"
                                  : str(counted(static_cast<int64_t>(saved.not_finite), "tensor"), " not finite")});
 }

@@ -1,4 +1,5 @@
-// The style sheet of a report's page; colours are variables of chart_style().
+// The style sheet of a report's page; colours are variables of chart_style(). A table wider than its box has a shadow
+// at the edge behind which it goes on: the ground that covers it scrolls with the table.
 #pragma once
 
 namespace ct::report {
@@ -16,7 +17,10 @@ a { color: var(--c0) }
 .figures { display: grid; gap: 24px 48px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 540px), 1fr)) }
 figure { margin: 0; min-width: 0 }
 figcaption { font-size: 0.9rem; margin-top: 8px }
-.scroll { overflow-x: auto; max-width: 100%; width: fit-content; margin: 8px 0 16px }
+.scroll { overflow-x: auto; max-width: 100%; width: fit-content; margin: 8px 0 16px;
+  --edge: color-mix(in srgb, var(--quiet) 60%, transparent), transparent 10px; --cover: var(--ground) 12px, transparent 28px;
+  background: linear-gradient(90deg, var(--cover)) local, linear-gradient(270deg, var(--cover)) local,
+  linear-gradient(90deg, var(--edge)), linear-gradient(270deg, var(--edge)) }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 caption { text-align: left; font-size: 0.9rem; padding: 4px 0; max-width: calc(100vw - 24px) }
 th, td { text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--grid); unicode-bidi: isolate }

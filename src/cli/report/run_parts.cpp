@@ -78,6 +78,7 @@ void add_origins(RunParts& run) {
   }
 }
 
+/// The files are compared with the manifest, but for their elements: to read these may take minutes.
 void read_checkpoints(RunParts& run) {
   const Path folder = run.folder / kCheckpointFolder;
   if (!is_folder(folder)) return;
@@ -86,17 +87,22 @@ void read_checkpoints(RunParts& run) {
   for (const int64_t step : store.list()) {
     if (run.checkpoints.size() == kMostCheckpoints) break;
     SavedStep saved{.step = step};
+    std::vector<std::string> faults;
+    const auto note = [&](const Error& error) { faults.emplace_back(error.what()); };
     try {
       const Manifest manifest = store.manifest(step);
       for (const Part& part : manifest.parts) saved.bytes += part.bytes;
       saved.files = manifest.parts.size();
       saved.not_finite = manifest.not_finite.size();
+      for (const Part& part : manifest.parts)
+        verify_part(store.path_of(step), part, SafetensorsFile::Check::header, note);
     } catch (const Error& error) {
       if (error.code() == ExitCode::memory) throw;
-      if (!is_there(store.path_of(step))) continue;  // the run has removed it meanwhile
-      saved.readable = false;
-      run.missing.push_back(str("the checkpoint of step ", step, ": ", error.what()));
+      note(error);
     }
+    saved.damaged = !faults.empty();
+    if (saved.damaged && !is_there(store.path_of(step))) continue;  // the run has removed it meanwhile
+    for (const std::string& fault : faults) run.missing.push_back(str("the checkpoint of step ", step, ": ", fault));
     run.checkpoints.push_back(saved);
   }
 }
@@ -120,6 +126,9 @@ void compare_parts(RunParts& run) {
   if (r.empty() && !run.checkpoints.empty())
     run.missing.push_back(str(kMetricsFile, run.written == 0 ? ": there is none" : ": there is no record in it"));
   if (!r.empty() && !is_there(run.folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
+  if (run.in_use == false && r.ended && run.reason() != "stopped" && !is_there(run.folder / kEvaluationFile))
+    run.missing.push_back(
+        str(kEvaluationFile, ": there is none, so the figures of its classes are missing: eval finds them anew"));
   if (!run.evaluation || r.empty()) return;
   const FinalEvaluation& e = *run.evaluation;
   // It is written after the records of its step, just before the one of the end.

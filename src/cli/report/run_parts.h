@@ -21,10 +21,10 @@ struct ConfigKey {
 
 struct SavedStep {
   int64_t step = 0;
-  uint64_t bytes = 0;  // of the files that its manifest lists
+  uint64_t bytes = 0;  // of the files that its manifest lists; 0: it cannot be read
   size_t files = 0;
   size_t not_finite = 0;  // tensors
-  bool readable = true;   // the manifest
+  bool damaged = false;
 };
 
 struct RunParts {

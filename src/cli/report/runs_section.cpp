@@ -7,7 +7,6 @@
 #include "cli/report/curve.h"
 #include "cli/report/tables.h"
 #include "cli/report/texts.h"
-#include "metrics/console.h"
 #include "metrics/log_format.h"
 
 namespace ct::report {
@@ -23,44 +22,38 @@ int64_t last_step_of(const RunRecords& r) {
   return std::max(last, count_in(r.end, "step"));
 }
 
-/// Which rows a table marks, and by which keys it tells them apart.
-struct Rows {
-  std::vector<std::string> varied;  // by the sweep, whether or not the runs differ by them yet
-  bool marks_best = true;
-};
-
-void write_table_of_settings(Markup& out, std::span<const RunParts> runs, const Rows& rows) {
-  const std::vector<Settings> all = settings_of(runs, rows.varied);
-  if (all.size() < 2 || all.size() == runs.size()) return;  // the table of runs says the same
-  const std::optional<Best> best = rows.marks_best ? best_settings(runs, all) : std::nullopt;
+void write_table_of_settings(Markup& out, const std::vector<Settings>& all, const std::optional<Best>& best) {
   Table table(out, "Settings, with the mean of the best accuracies",
               {{"settings"}, {"runs", Column::number}, {"accuracy", Column::number}, {"deviation", Column::number}});
   for (size_t i = 0; i < all.size(); ++i) {
     const bool is_best = best && best->index == i;
     table.row((is_best ? kStar : "") + all[i].text + (is_best ? " (best)" : ""), is_best ? "best" : "");
-    table.cell(str(all[i].scores.size(), " of ", all[i].runs.size()));
-    table.cell(all[i].scores.empty() ? "-" : percent(all[i].mean));
-    table.cell(all[i].scores.size() < 2 ? "-" : percent(all[i].deviation));
+    const size_t evaluated = all[i].scores.accuracies.size();
+    table.cell(str(evaluated, " of ", all[i].runs.size()));
+    table.cell(evaluated == 0 ? "-" : percent(all[i].mean));
+    table.cell(evaluated < 2 ? "-" : percent(all[i].deviation));
   }
 }
 
 std::string chosen_by(EvaluatedSplit split) {
   return split == EvaluatedSplit::val
-             ? "The best row has the highest accuracy on the validation images."
+             ? "The best row has the highest accuracy on the validation images (of equal ones the lowest loss)."
              : str("The best row has the highest accuracy on the ", split_word(split),
-                   " images, which makes its figure optimistic: hold out images (data.validation) to choose by them.");
+                   " images (of equal ones the lowest loss), which makes its figure optimistic: hold out images ",
+                   "(data.validation) to choose by them.");
 }
 
-void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep, const Rows& rows) {
-  std::vector<std::string> keys = differing_keys(runs, rows.varied);
+/// `varied`: keys that tell the runs of a sweep apart, whether or not they differ yet.
+void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep,
+                         const std::vector<std::string>& varied, const std::optional<Best>& best) {
+  std::vector<std::string> keys = differing_keys(runs, varied);
   const size_t all_keys = keys.size();
   keys.resize(std::min(keys.size(), kMostKeyColumns));
   std::vector<Heading> headings = {{"run"}, {"line"}};
   for (const char* name : {"best accuracy", "its loss", "test accuracy"}) headings.push_back({name, Column::number});
   for (const std::string& key : keys) headings.push_back({key});
-  for (const char* name : {"steps", "seconds", "images/s"}) headings.push_back({name, Column::number});
+  for (const char* name : {"steps", "time", "images/s"}) headings.push_back({name, Column::number});
   headings.push_back({"state"});
-  const std::optional<Best> best = rows.marks_best ? best_run(runs) : std::nullopt;
   {
     Table table(out, "Runs", headings);
     for (size_t i = 0; i < runs.size(); ++i) {
@@ -76,12 +69,11 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       table.cell(test ? share_text(test->accuracy) : "-");
       for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
       table.cell(count_or_dash(last_step_of(run.records)));
-      table.cell(figure_or_dash(number_in(run.records.end, "seconds")));
+      table.cell(time_or_dash(number_in(run.records.end, "seconds")));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
       table.cell(brief_state_of(run));
     }
   }
-  if (best) out.element("p", chosen_by(best->by));
   if (all_keys > keys.size())
     out.element("p", str("The runs differ in ", all_keys, " keys, of which the first ", keys.size(),
                          " are shown here: the configuration has all."));
@@ -130,7 +122,7 @@ void write_results(Markup& out, const RunParts& run) {
           str(share_text(test->accuracy), ", loss ", figure_or_dash(test->loss), ", step ", count_text(test->step)));
   }
   if (!r.epochs.empty()) add("training loss of the last epoch", figure_or_dash(r.epochs.back().loss));
-  if (const double seconds = number_in(r.end, "seconds"); seconds >= 0) add("time", duration(std::min(seconds, 1e12)));
+  add("time", time_or_dash(number_in(r.end, "seconds")));
   if (const double rate = number_in(r.end, "samples_per_sec"); rate >= 0)
     add("throughput", number_text(rate) + " images/s");
   if (const int64_t skipped = count_in(r.end, "skipped"); skipped > 0) add("skipped steps", count_text(skipped));
@@ -141,18 +133,19 @@ void write_results(Markup& out, const RunParts& run) {
 }
 
 void write_comparison(Markup& out, std::span<const RunParts> runs, const std::optional<SweepParts>& sweep) {
-  Rows rows;
-  if (sweep) {
-    rows.varied = sweep->keys;
-    rows.marks_best = runs.size() >= sweep->planned && sweep->missing.empty();
-  }
+  const std::vector<std::string> varied = sweep ? sweep->keys : std::vector<std::string>();
+  const bool all_here = !sweep || (runs.size() >= sweep->planned && sweep->missing.empty());
   const std::string weights = common_weights(runs);
-  if (weights.empty())
-    write_table_of_settings(out, runs, rows);
-  else
+  const std::vector<Settings> all = settings_of(runs, varied);
+  const std::optional<Best> best = all_here && weights.empty() ? best_settings(runs, all) : std::nullopt;
+  const bool has_repeats = all.size() < runs.size();  // else the rows of both tables are the same
+  if (!weights.empty())
     out.element("p", "All runs ended with the same weights, " + weights + ".");
-  write_table_of_runs(out, runs, sweep.has_value(), rows);
-  if (!rows.marks_best) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
+  else if (has_repeats && all.size() > 1)
+    write_table_of_settings(out, all, best);
+  write_table_of_runs(out, runs, sweep.has_value(), varied, has_repeats ? std::nullopt : best);
+  if (best) out.element("p", chosen_by(best->by));
+  if (!all_here) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
   if (!sweep) write_table_of_costs(out, runs);
 }
 

@@ -44,7 +44,8 @@ std::optional<SweepParts> read_sweep(const Path& folder) {
     if (left.erase(name) > 0)
       take(name);
     else
-      sweep.missing.push_back(in_quotes(name) + ": the run's folder is gone, although sweep.jsonl says that it began");
+      sweep.missing.push_back(in_quotes((folder / name).native()) +
+                              ": the run's folder is gone, although sweep.jsonl says that it began");
   }
   for (const std::string& name : left) take(name);
   sweep.begun = begun.size();

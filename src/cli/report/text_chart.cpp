@@ -108,13 +108,18 @@ void draw_on(Canvas& canvas, const Panel& panel, const Axis& x, const Axis& y) {
   }
 }
 
-/// "Accuracy (%)   v val  t test"
-std::string heading(const Panel& panel) {
-  std::string text = panel.title;
-  for (const Curve& curve : panel.curves)
-    if (curve.marks && !is_number(curve.name) && !curve.name.empty() && range_of(curve.points))
-      text += "   " + letter_of(curve) + " " + curve.name;
-  return text;
+/// "Accuracy (%)   v val   t test", on several lines if it is too long for one.
+std::vector<std::string> heading(const Panel& panel, size_t width) {
+  std::vector<std::string> lines = {panel.title.substr(0, width)};
+  for (const Curve& curve : panel.curves) {
+    if (!curve.marks || is_number(curve.name) || curve.name.empty() || !range_of(curve.points)) continue;
+    const std::string text = letter_of(curve) + " " + curve.name;
+    if (lines.back().size() + 3 + text.size() <= width)
+      lines.back() += "   " + text;
+    else
+      lines.push_back(text);
+  }
+  return lines;
 }
 
 std::string right_aligned(std::string text, int width) {
@@ -130,8 +135,7 @@ void add_panel(std::vector<std::string>& lines, const Panel& panel, double last_
   std::vector<std::string> labels(static_cast<size_t>(rows));
   for (const double tick : y.ticks)
     labels[static_cast<size_t>(std::lround((1 - y.place(tick)) * (rows - 1)))] = tick_label(tick, panel.unit);
-  for (const std::string& line : {heading(panel)})
-    lines.push_back(line.substr(0, static_cast<size_t>(columns + kLabel)));
+  for (const std::string& line : heading(panel, static_cast<size_t>(columns + kLabel))) lines.push_back(line);
   for (int r = 0; r < rows; ++r) {
     const std::string& label = labels[static_cast<size_t>(r)];
     const char* const axis = !terminal.unicode ? "|" : label.empty() ? "\u2502" : "\u2524";

@@ -1,10 +1,12 @@
 #include "cli/report/texts.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/report/curve.h"
+#include "metrics/console.h"
 #include "metrics/log_format.h"
 
 namespace ct::report {
@@ -15,6 +17,10 @@ std::string share_text(double share) { return std::isnan(share) ? "-" : percent(
 std::string figure_or_dash(double number) { return std::isnan(number) ? "-" : number_text(number); }
 std::string bytes_or_dash(double bytes) {
   return bytes >= 0 && bytes < 1e18 ? human_bytes(static_cast<uint64_t>(bytes)) : "-";
+}
+std::string time_or_dash(double seconds) {
+  if (!(seconds >= 0)) return "-";
+  return seconds < 10 ? number_text(seconds) + " s" : duration(std::min(seconds, 1e12));
 }
 
 std::string split_word(EvaluatedSplit split) {

@@ -14,6 +14,8 @@ std::string count_or_dash(int64_t count);
 std::string share_text(double share);
 std::string figure_or_dash(double number);
 std::string bytes_or_dash(double bytes);
+/// A negative time is none.
+std::string time_or_dash(double seconds);
 
 /// "validation" for val.
 std::string split_word(EvaluatedSplit split);

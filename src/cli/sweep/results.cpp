@@ -140,13 +140,36 @@ MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers) {
   return result;
 }
 
+size_t best_of(const std::vector<RunScores>& all) {
+  constexpr double kSame = 1e-9;  // sums in another order differ by less, shares of images by more
+  struct Means {
+    double accuracy, loss;
+  };
+  const auto means = [](const RunScores& s) {
+    const double loss = mean_and_deviation(s.losses).mean;
+    return Means{mean_and_deviation(s.accuracies).mean,
+                 std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss};
+  };
+  size_t best = 0;
+  for (size_t i = 1; i < all.size(); ++i) {
+    const Means now = means(all[i]), before = means(all[best]);
+    const double lead = now.accuracy - before.accuracy;
+    if (lead > kSame || (lead >= -kSame && now.loss < before.loss)) best = i;
+  }
+  return best;
+}
+
 std::string best_by_validation(const std::vector<SweepOutcome>& outcomes) {
   const std::vector<SweepGroup> groups = groups_of(outcomes);
-  const auto mean = [](const SweepGroup& group) { return mean_and_deviation(group.accuracies()).mean; };
   const bool all = std::ranges::all_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
   if (!all || groups.size() < 2) return "";
-  const auto best = std::ranges::max_element(groups, {}, mean);
-  return fmt::format("the best by its validation images: {}, {:.2f} %", best->text, mean(*best));
+  std::vector<RunScores> scores;
+  for (const SweepGroup& group : groups)
+    scores.push_back({group.numbers([](const SweepOutcome& o) { return o.result->kept.accuracy; }),
+                      group.numbers([](const SweepOutcome& o) { return o.result->kept.loss; })});
+  const SweepGroup& best = groups[best_of(scores)];
+  return fmt::format("the best by its validation images: {}, {:.2f} %", best.text,
+                     mean_and_deviation(best.accuracies()).mean);
 }
 
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {

@@ -48,10 +48,19 @@ struct MeanAndDeviation {
 };
 MeanAndDeviation mean_and_deviation(const std::vector<double>& numbers);
 
+/// What runs of the same settings are judged by, a number of each run.
+struct RunScores {
+  std::vector<double> accuracies, losses;  // accuracies from 0 to 1
+};
+/// The index of the best: that of the highest mean accuracy; of equal ones that of the lowest mean loss, then the
+/// first. `all` has at least one, and each of them at least one run.
+size_t best_of(const std::vector<RunScores>& all);
+
 /// Mean and deviation over folds and seeds, a row for each combination of settings, in Markdown.
 std::string table_text(const std::vector<SweepOutcome>& outcomes);
 
-/// "the best by its validation images: train.epochs=2, 61.90 %"; empty: some run has none, or there is one row.
+/// "the best by its validation images: train.epochs=2, 61.90 %", by best_of(); empty: some run has none, or there is
+/// one row.
 std::string best_by_validation(const std::vector<SweepOutcome>& outcomes);
 
 /// A block "Experiment:" for each run that has ended, with aligned lines "key: value".
@@ -71,7 +80,7 @@ struct SweepGroup {
     for (const SweepOutcome* outcome : ended) found.push_back(of(*outcome));
     return found;
   }
-  std::vector<double> accuracies() const {
+  std::vector<double> accuracies() const {  // in percent
     return numbers([](const SweepOutcome& o) { return 100 * o.result->kept.accuracy; });
   }
 };
