@@ -4,6 +4,7 @@
 #pragma once
 
 #include "element.h"
+#include "graph/activation.h"
 #include "graph/dropout_key.h"
 
 namespace ct::kernels {
@@ -16,8 +17,11 @@ struct DropoutMask {
   float scale;
 };
 
-/// y = x * scale where the mask keeps an element, else 0; y may be x. The launch moves 2 * n * e bytes, for e bytes per
-/// element. Operands may have any alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
+/// y = x * scale where the mask keeps an element, else 0. With an activation and no `at`: the same of activation(x),
+/// the result of activate() (elementwise.h). With `at`: y times the activation's derivative at `at`, that is
+/// activation_grad() of y. Each is rounded as the kernels for each would round, in 2 * n * e bytes less, for e bytes
+/// per element: the launch moves 2 * n * e bytes, and with `at` 3 * n * e. y may be x or `at`. Operands may have any
+/// alignment. cudaErrorInvalidValue: n below 0 or beyond 2^34.
 struct DropoutArgs {
   Type type;
   int64_t n;
@@ -27,6 +31,8 @@ struct DropoutArgs {
   float scale;
   const void* x;
   void* y;
+  Activation activation = Activation::none;
+  const void* at = nullptr;
 };
 cudaError_t dropout(const DropoutArgs& args, cudaStream_t stream);
 

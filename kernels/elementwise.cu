@@ -1,47 +1,11 @@
+#include "activation_rules.h"
 #include "elementwise.h"
-#include "gelu.h"
 
 namespace ct::kernels {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kInFlight = 4;  // accesses that a thread starts before it waits for the first
-
-// Of each activation its value, and dy times its derivative at x, for elements of type T.
-struct ReluRule {
-  template <class T>
-  static __device__ float value(float x) {
-    return x <= 0 ? 0 : x;
-  }
-  template <class T>
-  static __device__ float gradient(float x, float dy) {
-    return x <= 0 ? 0 : dy;
-  }
-};
-struct GeluRule {
-  template <class T>
-  static __device__ float value(float x) {
-    return gelu_of<T>(x);
-  }
-  template <class T>
-  static __device__ float gradient(float x, float dy) {
-    return dy * gelu_derivative<T>(x);
-  }
-};
-
-/// with(rule)
-template <class With>
-cudaError_t by_rule(Activation activation, With with) {
-  switch (activation) {
-    case Activation::none:
-      break;
-    case Activation::relu:
-      return with(ReluRule());
-    case Activation::gelu:
-      return with(GeluRule());
-  }
-  return cudaErrorInvalidValue;
-}
 
 // What is computed: of how many operands of which type (From), into which (To).
 template <class T, class Rule>

@@ -42,6 +42,13 @@ ValueId transformer(Graph& g, ValueId images, int classes) {
   return g.linear(block(first.y, first.sum, "b").y, "fc", classes);
 }
 
+/// A layer's activation is dropped, as in a transformer's feed-forward network.
+ValueId feed_forward(Graph& g, ValueId images, int classes) {
+  const ValueId x = g.linear(g.flatten(images), "embedding", 40);
+  const ValueId hidden = g.dropout(g.linear(x, "hidden", 24, {.activation = Activation::gelu}), 0.3);
+  return g.linear(hidden, "fc", classes);
+}
+
 /// A GPU that merges nothing.
 class OneByOne final : public Backend {
  public:
@@ -174,6 +181,9 @@ TEST(Merge, AddsGradientsBehindAResidualBlock) { expect_same_bits(residual_net, 
 /// Dropout before two norms, and behind the gradient of the one whose sum goes on; a linear layer, its loss, the norm
 /// of the gradient.
 TEST(Merge, DropsElementsBesideLayerNorms) { expect_same_bits(transformer, 2 + 1 + 3 + 1 + 1); }
+
+/// Dropout behind an activation, and before its gradient; two linear layers, the loss, the norm of the gradient.
+TEST(Merge, DropsElementsBehindActivations) { expect_same_bits(feed_forward, 1 + 1 + 2 + 1 + 1); }
 
 /// What `writer` writes lies nowhere in what `reader` reads, unless it is meant for it.
 void expect_apart(const BoundProgram& bound, const Op& writer, const Op& reader) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -201,6 +202,22 @@ TEST_F(OnHostRuntime, LaunchTakesItsArgumentsByValue) {
   EXPECT_EQ(now(), 3);
 }
 
+TEST_F(OnHostRuntime, AddressesOfTheHostsOwnMemoryAreNoArguments) {
+  struct Pair {
+    bool unused;  // with other things behind it
+    int* at;
+  };
+  const auto with = [&](int* own) {
+    on_host::launch_hook(a, cudaSuccess, {[] {}, nullptr, "", false, on_host::words_of(std::tuple(Pair{true, own}))});
+  };
+  int on_stack = 0;
+  const auto on_heap = std::make_unique<int>();
+  static int of_program;
+  for (int* own : {&on_stack, on_heap.get(), &of_program}) EXPECT_THROW(with(own), on_host::Error);
+  for (int* good : {x, h, static_cast<int*>(nullptr)}) EXPECT_NO_THROW(with(good));
+  OK(cudaHostRegister(&of_program, sizeof of_program, cudaHostRegisterDefault));
+  EXPECT_NO_THROW(with(&of_program));
+}
 TEST_F(OnHostRuntime, EventsOrderStreams) {
   OK(cudaStreamWaitEvent(b, e));  // never recorded: nothing to wait for
   EXPECT_EQ(cudaEventQuery(e), cudaSuccess);

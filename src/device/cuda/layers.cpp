@@ -430,7 +430,6 @@ LinearShape linear_shape(const Context& in, ValueId x, ValueId y, bool relu = fa
 bool own(const LinearShape& s) { return s.in * s.out <= kOwnWeights && s.rows <= kOwnRows; }
 
 /// What is launched after a product.
-using After = std::function<void()>;
 
 /// `result`: what is written, its type, rows and their length. `after`: what follows, if anything does.
 struct LinearResult {
@@ -474,14 +473,20 @@ k::LinearArgs linear_args(const LinearShape& s) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
+  return prepare(op, in,
+                 [=, stream = in.stream(), type = type_of(in.dtype(op.y)),
+                  n = in.shape(op.y).stored()](const Operands& at) -> After {
+                   if (is_fused(op.activation)) return {};
+                   const k::ActivateArgs args{
+                       .type = type, .activation = op.activation, .n = n, .x = at.at(op.before), .y = at.at(op.y)};
+                   return [=] { CT_CUDA(k::activate(args, stream)); };
+                 });
+}
+
+std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in,
+                                const std::function<After(const Operands&)>& activate) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
   const ValueId sums = op.before == kNone ? op.y : op.before;
-  const auto activate = [=, stream = in.stream(), n = in.shape(op.y).stored()](const Operands& at) -> After {
-    if (is_fused(op.activation)) return {};
-    const k::ActivateArgs args{
-        .type = type_of(s.y_dtype), .activation = op.activation, .n = n, .x = at.at(sums), .y = at.at(op.y)};
-    return [=] { CT_CUDA(k::activate(args, stream)); };
-  };
   if (!own(s))
     return by_library(
         in, LinearPass::forward, s, {sums, s.y_dtype, s.rows, s.out},

@@ -41,6 +41,11 @@ std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
   return prepare_update(op, op.rule, in);
 }
 
+using After = std::function<void()>;
+/// The layer's sums, and then what `activate` makes of the addresses, if that is not empty.
+std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in,
+                                const std::function<After(const Operands&)>& activate);
+
 // Several operations by one kernel (merge.cpp); null: they take a kernel each.
 std::unique_ptr<Kernel> prepare_both(const ConvReluPoolGradW& w, const ConvReluPoolGradX& x, const Context& in);
 /// dz: the gradient before the ReLU whose result is w.x, or kNone.
@@ -50,6 +55,10 @@ std::unique_ptr<Kernel> prepare_both(const Add& sum, const BatchNormGrad& op, co
 /// The dropped elements, which only the layer norm reads, are not written.
 std::unique_ptr<Kernel> prepare_both(const Dropout& drop, const LayerNorm& op, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const LayerNormGrad& op, const Dropout& drop, const Context& in);
+/// The activation, which only the dropout reads, is not written.
+std::unique_ptr<Kernel> prepare_both(const Linear& linear, const Dropout& drop, const Context& in);
+/// The dropped gradient, which only that of the activation reads, is not written.
+std::unique_ptr<Kernel> prepare_both(const Dropout& drop, const ActivationGrad& op, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const Linear& linear, const SoftmaxCrossEntropy& loss, const Context& in);
 std::unique_ptr<Kernel> prepare_both(const SquareSums& squares, const StepControl& control, const Context& in);
 /// All are Orthogonalize with bf16 between products, of one optimizer: at most kernels::kMostMatrices.

@@ -2,7 +2,8 @@
 // size saves the other's time: the two gradients of a small layer, of which neither needs the other, the last layer of
 // a few images with their loss, and the gradient's norm with the decisions that follow from it. Of large ones memory
 // traffic is saved: two thirds of a sum's, where two gradients meet behind a residual block; that of dropout beside a
-// layer norm, all but what its gradient writes. Matrices of Muon take turns on few units each; together they fill them.
+// layer norm, all but what its gradient writes; that of dropout behind an activation, and of its gradient. Matrices of
+// Muon take turns on few units each; together they fill them.
 #include <algorithm>
 
 #include "device/cuda/layers.h"
@@ -58,6 +59,12 @@ MergedKernel CudaBackend::merge(std::span<const ComputeOp* const> ops, const std
   }
   if (const auto [linear, loss] = first_two<Linear, SoftmaxCrossEntropy>(ops); linear && loss->logits == linear->y)
     return merged("linear_loss", 2, *linear, *loss);
+  if (const auto [linear, drop] = first_two<Linear, Dropout>(ops);
+      linear && !is_fused(linear->activation) && drop->x == linear->y && is_read_once(linear->y))
+    return merged("linear", 2, *linear, *drop);
+  if (const auto [drop, grad] = first_two<Dropout, ActivationGrad>(ops);
+      drop && drop->y == grad->dy && is_read_once(drop->y))
+    return merged("dropout_activation_grad", 2, *drop, *grad);
   if (const auto [sum, norm] = first_two<Add, BatchNormGrad>(ops); sum && sum->y == norm->dy && is_read_once(sum->y))
     return merged("batch_norm_grad", 2, *sum, *norm);
   if (const auto [drop, norm] = first_two<Dropout, LayerNorm>(ops); drop && drop->y == norm->x && is_read_once(drop->y))

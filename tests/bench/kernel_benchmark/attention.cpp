@@ -55,7 +55,7 @@ void Bench::sequences() {
           [=](cudaStream_t stream) { return sequence_pool_grad(grad, stream); });
 
     const int64_t dropped = shrunk((int64_t{512} << 20) / e);
-    const DropoutArgs drop{.type = type,
+    DropoutArgs drop{.type = type,
                            .n = dropped,
                            .key = arena_.zeros<DropoutKey>(1),
                            .number = 0,
@@ -64,6 +64,12 @@ void Bench::sequences() {
                            .x = arena_.take(type, dropped),
                            .y = arena_.take(type, dropped)};
     large("dropout", name_of(type), shape_of(dropped), 2 * dropped * e, 0,
+          [=](cudaStream_t stream) { return dropout(drop, stream); });
+    drop.activation = Activation::gelu;
+    large("gelu, dropout", name_of(type), shape_of(dropped), 2 * dropped * e, 0,
+          [=](cudaStream_t stream) { return dropout(drop, stream); });
+    drop.at = arena_.take(type, dropped);
+    large("dropout, gelu_grad", name_of(type), shape_of(dropped), 3 * dropped * e, 0,
           [=](cudaStream_t stream) { return dropout(drop, stream); });
   }
 }
