@@ -323,6 +323,10 @@ template <int kWidth, class T, int kCount>
 __device__ __forceinline__ void load_tiles(const AttentionShape& s, const Tiling& tiling,
                                            const Move<T> (&moves)[kCount]) {
   constexpr int kOfRow = kWidth / 8, kMine = kWidth / kBlock, kAtOnce = kWidth <= 64 ? kCount : 1;
+  static_assert(kWarp % kOfRow == 0);
+  // A thread's elements are in the same columns of each row.
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kOfRow, column = thread % kOfRow * 8,
+            rows = static_cast<int>(blockDim.x) / kOfRow;
 #pragma unroll
   for (int m = 0; m < kCount; m += kAtOnce) {
     uint4 mine[kAtOnce][kMine];
@@ -330,25 +334,22 @@ __device__ __forceinline__ void load_tiles(const AttentionShape& s, const Tiling
 #pragma unroll
       for (int l = 0; l < kAtOnce; ++l)
 #pragma unroll
-        for (int k = 0; k < kMine; ++k) {
-          const int at = static_cast<int>(threadIdx.x + k * blockDim.x);
-          body(moves[m + l], mine[l][k], at / kOfRow, at % kOfRow * 8);
-        }
+        for (int k = 0; k < kMine; ++k) body(moves[m + l], mine[l][k], row + k * rows);
     };
-    for_mine([&](const Move<T>& move, uint4& to, int i, int d) {
+    for_mine([&](const Move<T>& move, uint4& to, int i) {
       to = make_uint4(0, 0, 0, 0);
       if (move.first + i >= s.tokens) return;
-      const T* from = move.from + (move.first + i) * move.stride + d;
+      const T* from = move.from + (move.first + i) * move.stride + column;
       if (tiling.wide) {
-        if (d < s.width) to = *reinterpret_cast<const uint4*>(from);
+        if (column < s.width) to = *reinterpret_cast<const uint4*>(from);
       } else {
         Pack<T> elements;
-        for (int e = 0; e < 8; ++e) elements.at[e] = d + e < s.width ? from[e] : from_float<T>(0);
+        for (int e = 0; e < 8; ++e) elements.at[e] = column + e < s.width ? from[e] : from_float<T>(0);
         memcpy(&to, &elements, sizeof elements);
       }
     });
-    for_mine([&](const Move<T>& move, const uint4& from, int i, int d) {
-      *reinterpret_cast<uint4*>(move.to + i * kRow<kWidth> + d) = from;
+    for_mine([&](const Move<T>& move, const uint4& from, int i) {
+      *reinterpret_cast<uint4*>(move.to + i * kRow<kWidth> + column) = from;
     });
   }
 }
