@@ -8,9 +8,9 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
 
-# Bytes that a thread keeps in memory because its registers do not suffice, or because it addresses an array by a number:
-# {architecture: {kernel: bytes}}. All other kernels keep everything in registers.
-STACK = {"sm_80": {"mix_grad": 8}, "sm_100": {"pool_grad": 8}}
+# Bytes that a thread keeps in memory because its registers do not suffice: {architecture: {kernel: bytes}}. All other
+# kernels keep everything in registers. Of grad_queries these are heads of 16 bits that are too wide for tensor cores.
+STACK = {"sm_80": {"mix_grad": 8}, "sm_90a": {"grad_queries": 8}, "sm_100": {"grad_queries": 8, "pool_grad": 8}}
 # These move most bytes of a step. Where the alignment allows it, they do so by 16 at a time.
 WIDE = ("normalise_held", "gradients_of_held_part", "result", "statistics_of_parts", "gradient_of_x", "gradient_sums_of_parts",
         "map", "sum_part", "update", "square_sums_kernel", "copy_units", "forward_16", "grad_queries_16", "grad_keys_16")
