@@ -11,6 +11,7 @@ constexpr int kThreads = 256;
 constexpr int kTile = 2048;  // elements of a tile of tokens: kMine for each thread
 constexpr int kMine = kTile / kThreads;
 constexpr int kMostRows = 32;
+constexpr int kResident = 5;  // blocks of a gradient that have room in an SM's shared memory: a bound of the registers
 
 /// Rows (tokens) of a tile: 4 for the widest heads.
 int rows_of_tile(int64_t width) {
@@ -145,7 +146,8 @@ __device__ __forceinline__ Weight weight_of(const Attending& of, const float* ke
 /// dq of a tile of tokens; of each the sum of p * dp, which the other kernel needs; and the tile's part of
 /// dtemperature.
 template <class T, int Rows>
-__global__ void __launch_bounds__(kThreads) grad_queries(AttentionGradArgs a, int tiles, float* sums, float* parts) {
+__global__ void __launch_bounds__(kThreads, kResident)
+    grad_queries(AttentionGradArgs a, int tiles, float* sums, float* parts) {
   const AttentionShape& s = a.shape;
   const int width = static_cast<int>(s.width), row = row_of(s), weights_row = Rows + 1;
   auto* q = shared_memory<float>();
@@ -160,7 +162,8 @@ __global__ void __launch_bounds__(kThreads) grad_queries(AttentionGradArgs a, in
   take_tile<Rows>(s, qkv, s.qkv_stride, first, scale, q);
   take_tile<Rows>(s, static_cast<const T*>(a.dy) + at.image * s.tokens * s.y_stride + at.head * s.width, s.y_stride,
                   first, 1.0f, dy);
-  const bool has_row = thread < Rows && first + thread < s.tokens;
+  const int queries = static_cast<int>(min(s.tokens - first, int64_t{Rows}));
+  const bool has_row = thread < queries;
   if (thread < Rows) log_of[thread] = has_row ? a.log_sum_exp[of_head + first + thread] : 0;
   if (thread < Rows) sum_of[thread] = 0;
 
@@ -173,10 +176,11 @@ __global__ void __launch_bounds__(kThreads) grad_queries(AttentionGradArgs a, in
       take_tile<Rows>(s, qkv + all, s.qkv_stride, key, 1.0f, keys);
       take_tile<Rows>(s, qkv + 2 * all, s.qkv_stride, key, 1.0f, values);
       __syncthreads();
+      const int others = static_cast<int>(min(s.tokens - key, int64_t{Rows}));
       for (int pair = thread; pair < Rows * Rows; pair += kThreads) {
         const int i = pair / Rows, j = pair % Rows;
         float result = 0;
-        if (meet(s, first + i, key + j)) {
+        if (i < queries && j < others && !(s.mask_diagonal && first == key && i == j)) {
           const Weight w = weight_of({q + i * row, dy + i * row, log_of[i]}, keys + j * row, values + j * row, width);
           result = w.p * (with_sum ? w.dp - sum_of[i] : w.dp);
         }
@@ -196,7 +200,7 @@ __global__ void __launch_bounds__(kThreads) grad_queries(AttentionGradArgs a, in
   if (has_row) sums[of_head + first + thread] = sum_of[thread];
   T* dqkv = static_cast<T*>(a.dqkv) + at.image * s.tokens * s.qkv_stride + at.head * s.width;
   for_mine<Rows>(width, [&](int k, int i, int d) {
-    if (first + i < s.tokens) dqkv[(first + i) * s.qkv_stride + d] = from_float<T>(dq[k] * scale);
+    if (i < queries) dqkv[(first + i) * s.qkv_stride + d] = from_float<T>(dq[k] * scale);
   });
   if (parts == nullptr) return;
   // A logit's gradient times the logit, summed over all: the logit is a product of q, which dq is the sum of.
@@ -323,6 +327,10 @@ template <int kWidth, class T, int kCount>
 __device__ __forceinline__ void load_tiles(const AttentionShape& s, const Tiling& tiling,
                                            const Move<T> (&moves)[kCount]) {
   constexpr int kOfRow = kWidth / 8, kMine = kWidth / kBlock, kAtOnce = kWidth <= 64 ? kCount : 1;
+  static_assert(kWarp % kOfRow == 0);
+  // A thread's elements are in the same columns of each row.
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kOfRow, column = thread % kOfRow * 8,
+            rows = static_cast<int>(blockDim.x) / kOfRow;
 #pragma unroll
   for (int m = 0; m < kCount; m += kAtOnce) {
     uint4 mine[kAtOnce][kMine];
@@ -330,25 +338,22 @@ __device__ __forceinline__ void load_tiles(const AttentionShape& s, const Tiling
 #pragma unroll
       for (int l = 0; l < kAtOnce; ++l)
 #pragma unroll
-        for (int k = 0; k < kMine; ++k) {
-          const int at = static_cast<int>(threadIdx.x + k * blockDim.x);
-          body(moves[m + l], mine[l][k], at / kOfRow, at % kOfRow * 8);
-        }
+        for (int k = 0; k < kMine; ++k) body(moves[m + l], mine[l][k], row + k * rows);
     };
-    for_mine([&](const Move<T>& move, uint4& to, int i, int d) {
+    for_mine([&](const Move<T>& move, uint4& to, int i) {
       to = make_uint4(0, 0, 0, 0);
       if (move.first + i >= s.tokens) return;
-      const T* from = move.from + (move.first + i) * move.stride + d;
+      const T* from = move.from + (move.first + i) * move.stride + column;
       if (tiling.wide) {
-        if (d < s.width) to = *reinterpret_cast<const uint4*>(from);
+        if (column < s.width) to = *reinterpret_cast<const uint4*>(from);
       } else {
         Pack<T> elements;
-        for (int e = 0; e < 8; ++e) elements.at[e] = d + e < s.width ? from[e] : from_float<T>(0);
+        for (int e = 0; e < 8; ++e) elements.at[e] = column + e < s.width ? from[e] : from_float<T>(0);
         memcpy(&to, &elements, sizeof elements);
       }
     });
-    for_mine([&](const Move<T>& move, const uint4& from, int i, int d) {
-      *reinterpret_cast<uint4*>(move.to + i * kRow<kWidth> + d) = from;
+    for_mine([&](const Move<T>& move, const uint4& from, int i) {
+      *reinterpret_cast<uint4*>(move.to + i * kRow<kWidth> + column) = from;
     });
   }
 }

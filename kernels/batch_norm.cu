@@ -2,6 +2,7 @@
 
 #include "batch_norm.h"
 #include "last_block.h"
+#include "pack_bits.h"
 
 namespace ct::kernels {
 namespace {
@@ -81,21 +82,32 @@ struct Floats {
   float at[N];
 };
 
-/// N elements as they are in memory; Aligned: N or its one element is a whole access.
+/// N elements as they are in memory: one, or a whole access.
+template <class T, int N>
+struct Elements {
+  std::conditional_t<N == 1, T, Bits> of;
+};
+/// Aligned: by one access.
 template <int N, bool Aligned, class T>
-__device__ __forceinline__ Pack<T, N> load(const T* from) {
-  if constexpr (Aligned) {
-    return *reinterpret_cast<const Pack<T, N>*>(from);
+__device__ __forceinline__ Elements<T, N> load(const T* from) {
+  if constexpr (N == 1) {
+    return {*from};
   } else {
-    Pack<T, N> x;
-    for (int i = 0; i < N; ++i) x.at[i] = from[i];
-    return x;
+    Pack<T> pack;
+    if constexpr (Aligned)
+      pack = *reinterpret_cast<const Pack<T>*>(from);
+    else
+      for (int i = 0; i < N; ++i) pack.at[i] = from[i];
+    return {bits_of(pack)};
   }
 }
-template <int N, class T>
-__device__ __forceinline__ Floats<N> floats(const Pack<T, N>& pack) {
+template <class T, int N>
+__device__ __forceinline__ Floats<N> floats(const Elements<T, N>& elements) {
   Floats<N> x;
-  for (int i = 0; i < N; ++i) x.at[i] = to_float(pack.at[i]);
+  if constexpr (N == 1)
+    x.at[0] = to_float(elements.of);
+  else
+    to_floats<T>(elements.of, x.at);
   return x;
 }
 /// Factors of the thread's channels, from numbers [channel].
@@ -154,13 +166,13 @@ __device__ __forceinline__ Work work_backwards(const Partition& p) { return work
 template <int AtOnce, class Load, class Use>
 __device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Load&& load, Use&& use) {
   const int64_t step = p.channels * p.lanes;
-  const int count = static_cast<int>(w.end - w.begin);
   int64_t at = (w.begin + threadIdx.y) * p.channels + w.channel;
-  for (int row = threadIdx.y; row < count; row += AtOnce * p.lanes, at += AtOnce * step) {
+  for (int left = static_cast<int>(w.end - w.begin) - static_cast<int>(threadIdx.y); left > 0;
+       left -= AtOnce * p.lanes, at += AtOnce * step) {
     decltype(load(at)) rows[AtOnce];
-    for (int i = 0; i < AtOnce; ++i) rows[i] = load(row + i * p.lanes < count ? at + i * step : at);
+    for (int i = 0; i < AtOnce; ++i) rows[i] = load(i * p.lanes < left ? at + i * step : at);
     for (int i = 0; i < AtOnce; ++i)
-      if (row + i * p.lanes < count) use(at + i * step, rows[i]);
+      if (i * p.lanes < left) use(at + i * step, rows[i]);
   }
 }
 
@@ -298,7 +310,7 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
   if (w.any) {
     first = floats(load<N, Aligned>(x + w.begin * p.channels + w.channel));
     const auto of_row = [&](int64_t at) { return load<N, Aligned>(x + at); };
-    for_rows<4>(p, w, of_row, [&](int64_t, const Pack<T, N>& row) {
+    for_rows<4>(p, w, of_row, [&](int64_t, const Elements<T, N>& row) {
       const Floats<N> v = floats(row);
       for (int i = 0; i < N; ++i) {
         const float from_first = v.at[i] - first.at[i];
@@ -336,7 +348,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   const Work w = work_backwards(p);
   if (!w.any) return;
   struct Row {
-    Pack<T, N> x, residual;
+    Elements<T, N> x, residual;
   };
   const auto of_row = [&](int64_t at) {
     Row row;
@@ -378,7 +390,7 @@ struct MaskSource {
 /// dy + more_dy, rounded to T.
 template <class T, int N, bool Aligned, Mask M, bool Sum = false>
 struct GradientRow {
-  Pack<T, N> x, y, dy, more_dy;
+  Elements<T, N> x, y, dy, more_dy;
   unsigned bits;
 
   static __device__ __forceinline__ GradientRow at(const T* x, const MaskSource<T>& mask, const T* dy, const T* more_dy,
@@ -394,15 +406,18 @@ struct GradientRow {
   /// g: dy as ReLU lets it through. Small numbers are zeros once they are rounded to T, as they were in y.
   __device__ __forceinline__ Floats<N> gradient(const Floats<N>& means, const Floats<N>& scales,
                                                 const Floats<N>& shifts) const {
-    Floats<N> g = floats(dy);
+    Floats<N> g = floats(dy), more = {}, of_mask = {};
+    if constexpr (Sum) more = floats(more_dy);
+    if constexpr (M == Mask::from_y) of_mask = floats(y);
+    if constexpr (M == Mask::again) of_mask = floats(x);
     for (int i = 0; i < N; ++i) {
-      if constexpr (Sum) g.at[i] = to_float(from_float<T>(g.at[i] + to_float(more_dy.at[i])));
+      if constexpr (Sum) g.at[i] = to_float(from_float<T>(g.at[i] + more.at[i]));
       if constexpr (M == Mask::from_y)
-        if (to_float(y.at[i]) <= 0) g.at[i] = 0;
+        if (of_mask.at[i] <= 0) g.at[i] = 0;
       if constexpr (M == Mask::bits)
         if ((bits >> i & 1) == 0) g.at[i] = 0;
       if constexpr (M == Mask::again)
-        if (to_float(from_float<T>(normalised(to_float(x.at[i]), means.at[i], scales.at[i], shifts.at[i]))) <= 0)
+        if (to_float(from_float<T>(normalised(of_mask.at[i], means.at[i], scales.at[i], shifts.at[i]))) <= 0)
           g.at[i] = 0;
     }
     return g;
@@ -517,7 +532,7 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   const Work w = work_backwards(p);
   if (!w.any) return;
   struct Row {
-    Pack<T, N> y, dy;
+    Elements<T, N> y, dy;
   };
   const auto of_row = [&](int64_t at) {
     Row row;
@@ -527,10 +542,11 @@ __global__ void __launch_bounds__(kThreads, kResident<Aligned>)
   };
   const auto scales = factors<N, Aligned>(scale + w.channel);
   for_rows<Rectify ? 2 : 4>(p, w, of_row, [&](int64_t at, const Row& row) {
-    Floats<N> g = floats(row.dy);
+    Floats<N> g = floats(row.dy), y = {};
+    if constexpr (Rectify) y = floats(row.y);
     for (int i = 0; i < N; ++i)
       if constexpr (Rectify)
-        if (to_float(row.y.at[i]) <= 0) g.at[i] = 0;
+        if (y.at[i] <= 0) g.at[i] = 0;
     if (dresidual != nullptr) store<N, Aligned>(g, dresidual + at);
     for (int i = 0; i < N; ++i) g.at[i] *= scales.at[i];
     store<N, Aligned>(g, dx + at);

@@ -1,8 +1,6 @@
-#include <cstring>
-#include <type_traits>
-
 #include "dropout_mask.h"
 #include "layer_norm.h"
+#include "pack_bits.h"
 
 namespace ct::kernels {
 namespace {
@@ -21,31 +19,6 @@ enum class Access : uint8_t {
   packs,    // by packs
   elements  // one by one
 };
-
-/// A Pack<T>'s bits: the compiler would keep each element of 16 bits in a register of its own.
-using Bits = Pack<uint32_t>;
-template <class T>
-__device__ __forceinline__ Bits bits_of(const Pack<T>& pack) {
-  Bits bits;
-  memcpy(&bits, &pack, sizeof bits);
-  return bits;
-}
-
-template <class T>
-__device__ __forceinline__ void to_floats(const Bits& bits, float (&to)[Pack<T>::kSize]) {
-  constexpr int kEach = sizeof(uint32_t) / sizeof(T);
-#pragma unroll
-  for (int j = 0; j < Bits::kSize; ++j) {
-    if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the upper half of a float
-      to[2 * j] = __int_as_float(static_cast<int>(bits.at[j] << 16));
-      to[2 * j + 1] = __int_as_float(static_cast<int>(bits.at[j] & 0xffff0000u));
-    } else {
-      T elements[kEach];
-      memcpy(elements, &bits.at[j], sizeof elements);
-      for (int k = 0; k < kEach; ++k) to[kEach * j + k] = to_float(elements[k]);
-    }
-  }
-}
 
 __device__ __forceinline__ __nv_bfloat162 both_rounded(float x, float y, __nv_bfloat16) {
   return __floats2bfloat162_rn(x, y);
@@ -152,7 +125,7 @@ struct LaneOf {
   }
 };
 
-/// Blocks of a multiprocessor, for which registers must suffice. On an H100 rows without pads need no spills.
+/// Blocks of a multiprocessor, for which registers must suffice, without spills (tests/system/kernel_code_test.py).
 template <class Lane>
 constexpr int kBlocks = Lane::kAccess != Access::whole || Lane::kFloats > 24 ? 1
                         : Lane::kFloats > 8                                  ? 2
@@ -189,27 +162,27 @@ template <class Lane, bool kAdds, bool kDrops>
 __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerNormArgs a, int rows_of_warp) {
   using T = typename Lane::Element;
   constexpr int kSize = Lane::kSize;
-  const auto columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
+  const auto stride = static_cast<int>(a.stride),
+             columns = Lane::kAccess == Access::whole ? stride : static_cast<int>(a.columns);
   typename Lane::Floats w = {}, b = {};
   Lane::load_all(w, a.w, columns);
   Lane::load_all(b, a.b, columns);
   const auto count = static_cast<float>(a.columns);
-  const int64_t first = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * rows_of_warp;
-  const int64_t end = min(first + rows_of_warp, a.rows);
+  int64_t row = (int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp) * rows_of_warp;
   // If registers suffice, the next row is on its way while this one is computed.
   constexpr int kRegisters = 65536 / (kThreads * kBlocks<Lane>),
                 kUsed = 3 * Lane::kFloats + 24 + (kDrops ? kToDraw : 0);
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 2 : 1) <= kRegisters;
   typename Lane::Packs x, r;
-  const auto start_row = [&](int64_t row) {
-    Lane::load_row(x, a.x, row, columns, stride);
-    if constexpr (kAdds) Lane::load_row(r, a.residual, row, columns, stride);
+  const auto start_row = [&](int64_t of) {
+    Lane::load_row(x, a.x, of, columns, stride);
+    if constexpr (kAdds) Lane::load_row(r, a.residual, of, columns, stride);
   };
   DropoutKey key;
   if constexpr (kDrops) key = *a.mask.key;
-  if (kAhead && first < end) start_row(first);
-  for (int64_t row = first; row < end; ++row) {
+  if (kAhead && row < a.rows) start_row(row);
+  for (auto left = static_cast<int>(min(a.rows - row, int64_t{rows_of_warp})); left > 0; --left, ++row) {
     if constexpr (!kAhead) start_row(row);
     typename Lane::Floats v = {};
     float total = 0, squares = 0;
@@ -233,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
 #pragma unroll
       for (int k = 0; k < kSize; ++k) total += v[p][k];
     });
-    if (kAhead && row + 1 < end) start_row(row + 1);
+    if (kAhead && left > 1) start_row(row + 1);
     const float mean = sum_over_lanes(total) / count;
     Lane::each(columns, [&](int p, int i) {
 #pragma unroll
@@ -325,14 +298,17 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane, kDrops>)
     gradients_of_held_part(LayerNormGradArgs a, int64_t parts, float* to) {
   using T = typename Lane::Element;
   constexpr int kSize = Lane::kSize, kColumns = Lane::kHeld * kWarp * kSize;
-  const auto columns = static_cast<int>(a.columns), stride = static_cast<int>(a.stride);
+  const auto stride = static_cast<int>(a.stride),
+             columns = Lane::kAccess == Access::whole ? stride : static_cast<int>(a.columns);
   const int64_t begin = begin_of_part(blockIdx.x, parts, a.rows), end = begin_of_part(blockIdx.x + 1, parts, a.rows);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const float share = 1 / static_cast<float>(a.columns);
   // If registers suffice, w stays in them, and the next row is on its way while this one is computed.
   constexpr int kRegisters = 65536 / (kThreads * kGradientBlocks<Lane, kDrops>),
                 kUsed = 5 * Lane::kFloats + 24 + (kDrops ? kToDraw : 0);
-  constexpr bool kHoldsW = kUsed <= kRegisters;
+  // Where elements are tested, so are the tests, and the packs beside the floats.
+  constexpr int kTested = Lane::kAccess == Access::whole ? 0 : Lane::kFloats + 2 * Lane::kHeld * Bits::kSize;
+  constexpr bool kHoldsW = kUsed + kTested <= kRegisters;
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 3 : 2) <= kRegisters;
   typename Lane::Floats w = {}, dw = {}, db = {};
@@ -461,13 +437,14 @@ __global__ void __launch_bounds__(kThreads) gradients_of_part(LayerNormGradArgs 
   const T *x = static_cast<const T*>(a.x), *dy = static_cast<const T*>(a.dy);
   float *dw = to + int64_t{blockIdx.x} * 2 * a.columns, *db = dw + a.columns;
   for (int64_t first = begin; first < end; first += kTile) {
-    const int64_t last = min(end, first + kTile);
+    const auto rows = static_cast<int>(min(end - first, kTile));
     if (a.dx != nullptr)
-      for (int64_t row = first + threadIdx.x / kWarp; row < last; row += kWarps) input_gradient<T, kAccess>(a, row);
+      for (int r = static_cast<int>(threadIdx.x) / kWarp; r < rows; r += kWarps)
+        input_gradient<T, kAccess>(a, first + r);
     for (int64_t c = threadIdx.x; c < a.columns; c += kThreads) {
       float w_sum = 0, b_sum = 0;
-      for (int64_t row = first; row < last; ++row) {
-        const int64_t i = row * a.stride + c;
+      for (int r = 0; r < rows; ++r) {
+        const int64_t row = first + r, i = row * a.stride + c;
         const float d = to_float(dy[i]);
         w_sum = __fmaf_rn(d, (to_float(x[i]) - a.mean[row]) * a.rstd[row], w_sum);
         b_sum += d;

@@ -116,22 +116,30 @@ __device__ __forceinline__ int64_t place_of(const RouteShape& s, const Scratch& 
   return before;
 }
 
+/// body(i) for a row's choices: so their numbers are in registers.
+template <class Body>
+__device__ __forceinline__ void for_choices(const RouteShape& s, Body body) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    if (i < s.top_k) body(i);
+}
+
 __global__ void __launch_bounds__(kThreads) place(RouteArgs a) {
   const RouteShape& s = a.shape;
   const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (row >= s.rows) return;
   const Scratch scratch = scratch_of(a);
   float weights[2] = {0, 0}, sum = 0;
-  for (int i = 0; i < s.top_k; ++i) {
+  for_choices(s, [&](int i) {
     const int64_t choice = row * s.top_k + i, expert = scratch.chosen[choice], at = place_of(s, scratch, row, i);
     const bool taken = at < s.capacity;
     a.slots[choice] = taken ? static_cast<int32_t>(expert * s.capacity + at) : -1;
     if (taken) a.sources[expert * s.capacity + at] = static_cast<int32_t>(choice);
     weights[i] = scratch.probabilities[row * s.experts + expert] * (taken ? 1.0f : 0.0f);  // NaN stays
     sum += weights[i];
-  }
+  });
   const float by = s.top_k == 1 ? 1 : sum < kLeast ? kLeast : sum;
-  for (int i = 0; i < s.top_k; ++i) a.weights[row * s.top_k + i] = weights[i] / by;
+  for_choices(s, [&](int i) { a.weights[row * s.top_k + i] = weights[i] / by; });
 }
 
 __global__ void __launch_bounds__(kThreads) logits_grad(RouteGradArgs a) {
@@ -144,14 +152,15 @@ __global__ void __launch_bounds__(kThreads) logits_grad(RouteGradArgs a) {
   float* dlogits = a.dlogits + row * s.stride;
   int64_t expert[2] = {-1, -1};
   float p[2] = {0, 0}, of_choice[2] = {0, 0};
-  for (int i = 0; i < s.top_k; ++i)
+  for_choices(s, [&](int i) {
     if (const int32_t slot = a.slots[row * s.top_k + i]; slot >= 0) expert[i] = slot / s.capacity;
+  });
   softmax(logits, s.experts, [&](int64_t e, float probability) {
-    for (int i = 0; i < s.top_k; ++i) p[i] = e == expert[i] ? probability : p[i];
+    for_choices(s, [&](int i) { p[i] = e == expert[i] ? probability : p[i]; });
   });
   const float sum = p[0] + p[1];
-  for (int i = 0; i < s.top_k; ++i) {
-    if (expert[i] < 0) continue;
+  for_choices(s, [&](int i) {
+    if (expert[i] < 0) return;
     const float own = a.dweights[row * s.top_k + i];
     if (s.top_k == 1)
       of_choice[i] = own;
@@ -159,10 +168,10 @@ __global__ void __launch_bounds__(kThreads) logits_grad(RouteGradArgs a) {
       of_choice[i] = own / kLeast;
     else if (expert[1 - i] >= 0)  // alone it has the weight 1, whatever its probability
       of_choice[i] = (own - a.dweights[row * 2 + 1 - i]) * p[1 - i] / (sum * sum);
-  }
+  });
   const auto dp = [&](int64_t e) {
     float d = balance * a.load[e];
-    for (int i = 0; i < s.top_k; ++i) d += e == expert[i] ? of_choice[i] : 0;
+    for_choices(s, [&](int i) { d += e == expert[i] ? of_choice[i] : 0; });
     return d;
   };
   float mean = 0;
