@@ -426,7 +426,9 @@ struct GradientRow {
 
 /// Makes everything of a channel, and the factors of dx, from the parts' sums.
 struct GradientMerge {
-  BatchNormGradArgs args;
+  double eps;
+  const float *w, *mean, *var;
+  float *dw, *db, *batch_mean, *batch_var;
   Scratch scratch;
 
   __device__ __forceinline__ double origin(const Partition&, int64_t) const { return 0; }
@@ -436,17 +438,17 @@ struct GradientMerge {
   }
   __device__ __forceinline__ void finish(const Partition& p, double, int64_t channel, const double (&sums)[2]) const {
     const auto rows = static_cast<double>(p.rows);
-    const float w = args.w[channel], mean = args.mean[channel], var = args.var[channel];
-    const double per_sigma = 1 / sqrt(var + args.eps);
-    const double db = sums[0], dw = sums[1] * per_sigma, scale = w * per_sigma;
-    args.db[channel] = static_cast<float>(db);
-    args.dw[channel] = static_cast<float>(dw);
-    args.batch_mean[channel] = mean;
-    args.batch_var[channel] = static_cast<float>(var * (rows / max(1.0, rows - 1)));
+    const float of_w = w[channel], of_mean = mean[channel], of_var = var[channel];
+    const double per_sigma = 1 / sqrt(of_var + eps);
+    const double sum = sums[0], slope = sums[1] * per_sigma, scale = of_w * per_sigma;
+    db[channel] = static_cast<float>(sum);
+    dw[channel] = static_cast<float>(slope);
+    batch_mean[channel] = of_mean;
+    batch_var[channel] = static_cast<float>(of_var * (rows / max(1.0, rows - 1)));
     scratch.scale[channel] = static_cast<float>(scale);
-    scratch.slope[channel] = static_cast<float>(-scale * per_sigma * dw / rows);
-    scratch.offset[channel] = static_cast<float>(-scale * db / rows);
-    scratch.forward_scale[channel] = scale_of(w, var, args.eps);
+    scratch.slope[channel] = static_cast<float>(-scale * per_sigma * slope / rows);
+    scratch.offset[channel] = static_cast<float>(-scale * sum / rows);
+    scratch.forward_scale[channel] = scale_of(of_w, of_var, eps);
   }
 };
 
@@ -454,12 +456,8 @@ struct GradientMerge {
 /// of each of the block's channels. Merges: the last blocks also merge the parts.
 template <class T, int N, bool Aligned, Mask M, bool Sum, bool Merges>
 __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResident<Aligned>)
-    gradient_sums_of_parts(Partition p, GradientMerge merge, unsigned* tickets) {
-  const BatchNormGradArgs& a = merge.args;
-  const T *x = static_cast<const T*>(a.x), *dy = static_cast<const T*>(a.dy),
-          *more_dy = static_cast<const T*>(a.more_dy);
-  const MaskSource<T> mask{static_cast<const T*>(a.y), a.mask};
-  T* dresidual = static_cast<T*>(a.dresidual);
+    gradient_sums_of_parts(Partition p, const T* x, MaskSource<T> mask, const T* dy, const T* more_dy, const float* b,
+                           T* dresidual, GradientMerge merge, unsigned* tickets) {
   const Work w = work(p);
   float sums[2 * N] = {};
   const int threads = blockDim.x * blockDim.y;
@@ -467,17 +465,17 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
   if constexpr (M == Mask::again) {
     const int first = w.channel - static_cast<int>(threadIdx.x) * N;
     for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < p.columns * N; i += threads)
-      if (first + i < p.channels) shared_scales[i] = scale_of(a.w[first + i], a.var[first + i], a.eps);
+      if (first + i < p.channels) shared_scales[i] = scale_of(merge.w[first + i], merge.var[first + i], merge.eps);
     __syncthreads();
   }
   if (w.any) {
     using Row = GradientRow<T, N, Aligned, M, Sum>;
     const auto of_row = [&](int64_t at) { return Row::at(x, mask, dy, more_dy, at); };
-    const auto means = factors<N, Aligned>(a.mean + w.channel);
+    const auto means = factors<N, Aligned>(merge.mean + w.channel);
     Floats<N> scales = {}, shifts = {};
     if constexpr (M == Mask::again) {
       scales = factors<N, Aligned>(shared_scales + threadIdx.x * N);
-      shifts = factors<N, Aligned>(a.b + w.channel);
+      shifts = factors<N, Aligned>(b + w.channel);
     }
     constexpr int kPacks = 2 + (M == Mask::from_y) + Sum;  // of a row: more rows have no place in registers
     for_rows<kPacks == 2 ? 3 : 2>(p, w, of_row, [&](int64_t at, const Row& row) {
@@ -587,6 +585,12 @@ cudaError_t launch_parts(Kernel kernel, Kernel merging, const Partition& p, size
 bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
 bool may_have_mask(const BatchNormShape& s) { return s.type != Type::f32 && s.channels % 8 == 0; }
 
+/// What is read of the ReLU alone.
+template <Mask M, class T>
+MaskSource<T> mask_source(const void* y, const uint8_t* bits) {
+  return {M == Mask::from_y ? static_cast<const T*>(y) : nullptr, M == Mask::bits ? bits : nullptr};
+}
+
 /// call(std::integral_constant of a mask); y null: no ReLU, b null: not without y. N elements are an access.
 template <int N, class Call>
 cudaError_t with_mask(const void* y, const uint8_t* bits, const float* b, Call call) {
@@ -667,6 +671,7 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
+  const GradientMerge merge{a.eps, a.w, a.mean, a.var, a.dw, a.db, a.batch_mean, a.batch_var, s};
   const cudaError_t error = with_access(
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
@@ -676,7 +681,9 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
           const auto start = [&]<bool Sum>(std::bool_constant<Sum>) {
             return launch_parts(gradient_sums_of_parts<T, N, Aligned, M, Sum, false>,
                                 gradient_sums_of_parts<T, N, Aligned, M, Sum, true>, p, sums_bytes(p, N) + scales,
-                                stream, GradientMerge{a, s}, a.tickets);
+                                stream, merge, a.tickets, static_cast<const T*>(a.x), mask_source<M, T>(a.y, a.mask),
+                                static_cast<const T*>(a.dy), static_cast<const T*>(a.more_dy), b,
+                                static_cast<T*>(a.dresidual));
           };
           if constexpr (M == Mask::from_y || M == Mask::bits)
             if (a.more_dy != nullptr) return start(std::true_type());
@@ -692,9 +699,8 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         return with_mask<N>(y, a.mask, a.b, [&]<Mask M>(std::integral_constant<Mask, M>) {
-          const MaskSource<T> mask{static_cast<const T*>(y), a.mask};
-          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x), mask,
-                        static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
+          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x),
+                        mask_source<M, T>(y, a.mask), static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
         });
       },
       a.x, y, dy, a.dx, a.mean, a.b, a.workspace);

@@ -56,13 +56,13 @@ void Bench::sequences() {
 
     const int64_t dropped = shrunk((int64_t{512} << 20) / e);
     DropoutArgs drop{.type = type,
-                           .n = dropped,
-                           .key = arena_.zeros<DropoutKey>(1),
-                           .number = 0,
-                           .below = 58982,
-                           .scale = 1 / 0.9f,
-                           .x = arena_.take(type, dropped),
-                           .y = arena_.take(type, dropped)};
+                     .n = dropped,
+                     .key = arena_.zeros<DropoutKey>(1),
+                     .number = 0,
+                     .below = 58982,
+                     .scale = 1 / 0.9f,
+                     .x = arena_.take(type, dropped),
+                     .y = arena_.take(type, dropped)};
     large("dropout", name_of(type), shape_of(dropped), 2 * dropped * e, 0,
           [=](cudaStream_t stream) { return dropout(drop, stream); });
     drop.activation = Activation::gelu;
