@@ -160,7 +160,8 @@ void scatter(Communicator& comm, int count, int64_t micro_steps, bool in_place, 
   const bool integers = order == SumOrder::any;  // whose sums are exact
   const auto want = reference_tree(random_leaves(n * micro_steps, numel, integers));
   const std::span<float> whole = floats(comm.allocate(static_cast<size_t>(p.whole_bytes)), numel);
-  float* shard = in_place ? whole.data() : floats(comm.allocate(size(p.shard_bytes)), p.shard_bytes / 4).data();
+  float* shard =
+      in_place ? whole.data() : floats(comm.allocate(static_cast<size_t>(p.shard_bytes)), p.shard_bytes / 4).data();
   const auto reduction = comm.reduce_scatter(whole, shard, p.owned, n * micro_steps, order);
   const auto& mine = p.owned[static_cast<size_t>(comm.rank())];
   int64_t own_bytes = 0;

@@ -70,7 +70,7 @@ class Norm {
     Passes passes;
     on_host::launch_observer = [&](const on_host::KernelLaunch& launch) {
       for (const uint64_t word : launch.words) {
-        const auto is = [&](const auto& buffer) { return word == reinterpret_cast<uint64_t>(buffer.data()); };
+        const auto is = [&](auto& buffer) { return word == reinterpret_cast<uint64_t>(buffer.data()); };
         for (Buffer<T>* tensor : {&x_, &residual_, &y_, &dy_, &dx_, &dresidual_}) passes.tensors += is(*tensor);
         passes.masks += is(bits_);
       }

@@ -39,7 +39,7 @@ std::unique_ptr<Kernel> prepare_both(const Linear& linear, const Dropout& drop, 
   args.activation = linear.activation;
   return prepare(linear, in, [=, stream = in.stream()](const Operands& at) {
     k::DropoutArgs a = at.put(drop, args);
-    a.x = at.at(linear.before);
+    a.x = at.at(sums_of(linear));
     return [=] { CT_CUDA(k::dropout(a, stream)); };
   });
 }

@@ -478,7 +478,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
                   n = in.shape(op.y).stored()](const Operands& at) -> After {
                    if (is_fused(op.activation)) return {};
                    const k::ActivateArgs args{
-                       .type = type, .activation = op.activation, .n = n, .x = at.at(op.before), .y = at.at(op.y)};
+                       .type = type, .activation = op.activation, .n = n, .x = at.at(sums_of(op)), .y = at.at(op.y)};
                    return [=] { CT_CUDA(k::activate(args, stream)); };
                  });
 }
@@ -486,7 +486,7 @@ std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in,
                                 const std::function<After(const Operands&)>& activate) {
   const LinearShape s = linear_shape(in, op.x, op.y, op.activation == Activation::relu, op.b != kNone);
-  const ValueId sums = op.before == kNone ? op.y : op.before;
+  const ValueId sums = sums_of(op);
   if (!own(s))
     return by_library(
         in, LinearPass::forward, s, {sums, s.y_dtype, s.rows, s.out},

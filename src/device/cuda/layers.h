@@ -4,10 +4,12 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "device/cuda/cuda_backend.h"
+#include "device/operands.h"
 
 namespace ct::cuda {
 
@@ -41,6 +43,8 @@ std::unique_ptr<Kernel> prepare(const RuleUpdate<Rule>& op, const Context& in) {
   return prepare_update(op, op.rule, in);
 }
 
+/// Where the layer's sums are, before its activation.
+inline ValueId sums_of(const Linear& op) { return op.before == kNone ? op.y : op.before; }
 using After = std::function<void()>;
 /// The layer's sums, and then what `activate` makes of the addresses, if that is not empty.
 std::unique_ptr<Kernel> prepare(const Linear& op, const Context& in,
