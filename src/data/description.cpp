@@ -123,9 +123,10 @@ std::string repeated_images(const DataSet& set) {
 }
 
 std::string same_images(const DataSet& train, const DataSet& others, Split split) {
-  const auto *const files = dynamic_cast<const CifarSet*>(&train), *const other = dynamic_cast<const CifarSet*>(&others);
-  if (const std::string repeated = files && other ? files->repeated_in(*other) : ""; !repeated.empty())
-    return repeated + ", which trains, so accuracies do not measure generalisation: restore it";
+  const auto* const files = dynamic_cast<const CifarSet*>(&train);
+  const auto* const other_files = dynamic_cast<const CifarSet*>(&others);
+  const std::string repeated = files && other_files ? files->repeated_in(*other_files) : "";
+  if (!repeated.empty()) return repeated + ", which trains, so accuracies do not measure generalisation: restore it";
   if (train.count() != others.count() || train.fingerprint() != others.fingerprint() ||
       !some_are_the_same(train, others))
     return "";

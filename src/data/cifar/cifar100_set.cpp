@@ -110,7 +110,7 @@ void Cifar100Set::read_pickle(Labels labels) {
       for (size_t j = 0; j < kImageBytes; ++j) rows_[i * kImageBytes + j] = pixels[j * all.size() + i];
     pixels = rows_.data();
   }
-  for (size_t i = 0; i < all.size(); ++i) 
+  for (size_t i = 0; i < all.size(); ++i)
     add(all[i], pixels + i * kImageBytes, label_problem(all[i], classes()), OnCorrupt::error);
 }
 

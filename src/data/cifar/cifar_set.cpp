@@ -131,8 +131,7 @@ CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& opti
                 options.on_corrupt);
   }
   check_unchanged();
-  if (records_.empty())
-    fail(ExitCode::data, folder.string(), ": no record is valid; ", data_remedy(synthetic));
+  if (records_.empty()) fail(ExitCode::data, folder.string(), ": no record is valid; ", data_remedy(synthetic));
 }
 
 CifarSet::CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records)
@@ -164,7 +163,8 @@ void CifarSet::add_records(const uint8_t* data, int64_t count, const std::string
 std::string CifarSet::repeated_in(const CifarSet& later) const {
   const auto has_images = [this](const MappedFile& file) {
     const auto* const begin = reinterpret_cast<const uint8_t*>(file.bytes().data());
-    return std::ranges::any_of(records_, [&](const uint8_t* r) { return r >= begin && r < begin + file.bytes().size(); });
+    return std::ranges::any_of(records_,
+                               [&](const uint8_t* r) { return r >= begin && r < begin + file.bytes().size(); });
   };
   for (const MappedFile& file : later.files_) {
     for (const MappedFile& other : files_) {

@@ -36,8 +36,8 @@ struct CifarOptions {
 
 /// The fault of a label; empty: none.
 std::string label_problem(int label, int classes);
-/// The fault of a record, its labels and its pixels, with `label`; empty: none. Where a power failure or a full quota took
-/// a part of a file there are zeros, which would pass for a black image of the first class.
+/// The fault of a record, its labels and its pixels, with `label`; empty: none. Where a power failure or a full quota
+/// took a part of a file there are zeros, which would pass for a black image of the first class.
 std::string record_problem(std::span<const uint8_t> record, int label, int classes);
 
 class CifarSet final : public DataSet {
@@ -49,8 +49,8 @@ class CifarSet final : public DataSet {
 
   /// The 3,072 planar bytes of image i, valid for the lifetime of the set.
   const uint8_t* pixels(int64_t i) const { return records_[static_cast<size_t>(i)] + 1; }
-  /// "data_batch_2.bin has the same bytes as data_batch_1.bin": a file with images of `later`, which may be this set, and
-  /// another one of this set; empty: there are none.
+  /// "data_batch_2.bin has the same bytes as data_batch_1.bin": a file with images of `later`, which may be this set,
+  /// and another one of this set; empty: there are none.
   std::string repeated_in(const CifarSet& later) const;
 
   uint32_t fingerprint() const override;
