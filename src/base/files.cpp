@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -24,7 +25,7 @@ std::string_view remedy_for(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "free some space or choose another folder";
+      return "free some space, or remove files if their number is at its limit (df -i), or choose another folder";
     case EFBIG:
       return "raise the limit of a file's size (ulimit -f) or choose another file system";
     case EACCES:
@@ -47,7 +48,7 @@ std::string_view remedy_for(int error) {
       return "raise the limit of memory (ulimit -v) or give the job more";
     case EIO:
     case ESTALE:
-      return "the disk or the network file system is failing";
+      return "the disk or the network file system is failing: have it repaired, or choose another one";
     default:
       return "check the path and the file system";
   }
@@ -248,8 +249,12 @@ void MappedFile::require_unchanged(ExitCode code) const {
   const auto same_time = [](const timespec& a, const timespec& b) {
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
   };
-  if (here && (now.st_size != opened_.st_size || !same_time(now.st_mtim, opened_.st_mtim)))
+  if (here && now.st_size != opened_.st_size)
     fail(code, in_quotes(path_.native()), ": changed while it was in use; restore the file and start again");
+  if (here && !same_time(now.st_mtim, opened_.st_mtim))
+    fail(code, in_quotes(path_.native()),
+         ": its time of modification changed while it was in use; start again if its content is the same, otherwise "
+         "restore the file first");
   require_whole(code);
 }
 
@@ -294,8 +299,15 @@ void sync_folder(FileSystem& files, const Path& path) {
 }
 
 void rename_file(FileSystem& files, const Path& from, const Path& to) {
-  if (uninterrupted([&] { return files.rename(from, to); }) != 0)
-    fail_io("rename " + in_quotes(from.native()) + " to", to, errno);
+  struct stat moved {
+  }, there{};
+  const bool known = uninterrupted([&] { return files.entry_status(from, moved); }) == 0;
+  if (uninterrupted([&] { return files.rename(from, to); }) == 0) return;
+  const int error = errno;
+  // A network file system whose reply was lost asks a second time, and finds the first one done.
+  const bool done = error == ENOENT && known && uninterrupted([&] { return files.entry_status(to, there); }) == 0 &&
+                    there.st_dev == moved.st_dev && there.st_ino == moved.st_ino;
+  if (!done) fail_io("rename " + in_quotes(from.native()) + " to", to, error);
 }
 
 void remove_file(FileSystem& files, const Path& path) {
@@ -335,7 +347,8 @@ bool is_at(FileSystem& files, int fd, const Path& path) {
 }
 
 Path temporary_of(const Path& path) {
-  return path.parent_path() / (std::string(kTemporaryPrefix) + path.filename().native());
+  const std::string name = path.filename().native().substr(0, NAME_MAX - kTemporaryPrefix.size());
+  return path.parent_path() / (std::string(kTemporaryPrefix) + name);
 }
 
 Path replaced_by_writing(const Path& path) {

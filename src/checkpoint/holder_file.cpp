@@ -1,7 +1,6 @@
 #include "checkpoint/holder_file.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "base/host.h"
 #include "base/paths.h"
+#include "base/peer_process.h"
 
 namespace ct {
 namespace {
@@ -45,7 +45,8 @@ std::optional<HolderFile::Seconds> heartbeat_in(const std::string& text) {
   return says && std::isfinite(seconds) && seconds > 0 ? std::optional(HolderFile::Seconds(seconds)) : std::nullopt;
 }
 
-bool is_dead(int pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+/// Also if nobody has waited for it: in a container without an init process, nobody ever does.
+bool is_dead(int pid) { return PeerProcess(pid).dead(); }
 
 }  // namespace
 

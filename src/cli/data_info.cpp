@@ -159,6 +159,7 @@ int data_info(const Words& words) {
   auto [source, opening] = is_config(what) ? set_of_config(what) : std::pair(options.source(), OpenOptions{});
   const Described described = open_parts(std::move(source), opening);
   const DataSet& train = described.train();
+  warn(repeated_images(train));
   for (const Part& part : described.parts)
     if (part.split != Split::train) warn(same_images(train, *part.set, part.split));
   std::fputs((as_json ? json_of(described).dump(2) + "\n" : text_of(described)).c_str(), stdout);

@@ -124,8 +124,11 @@ static std::string unexpected(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  size_t things = 0;  // an option and its value are one
+  for (size_t i = 0; i < words.size(); ++i)
+    things += i == 0 || words[i].starts_with('-') || !words[i - 1].starts_with('-');
   std::string text = joined(words, " ", [](const std::string& word) { return printable(word); }) +
-                     (words.size() > 1 ? " are not expected" : " is not expected");
+                     (things > 1 ? " are not expected" : " is not expected");
   for (const std::string& word : words)
     if (word.starts_with('-'))
       if (const std::string meant = option_meant(word, names); !meant.empty()) {

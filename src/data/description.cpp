@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "data/cifar/cifar_set.h"
 #include "data/pictures/picture_set.h"
 
 namespace ct {
@@ -115,7 +116,17 @@ std::vector<std::string> notes_of(const DataSet& set, Split split) {
   return notes;
 }
 
+std::string repeated_images(const DataSet& set) {
+  const auto* const files = dynamic_cast<const CifarSet*>(&set);
+  const std::string repeated = files != nullptr ? files->repeated_in(*files) : "";
+  return repeated.empty() ? "" : repeated + ": its images count twice, and those that it should have are missing";
+}
+
 std::string same_images(const DataSet& train, const DataSet& others, Split split) {
+  const auto* const files = dynamic_cast<const CifarSet*>(&train);
+  const auto* const other_files = dynamic_cast<const CifarSet*>(&others);
+  const std::string repeated = files && other_files ? files->repeated_in(*other_files) : "";
+  if (!repeated.empty()) return repeated + ", which trains, so accuracies do not measure generalisation: restore it";
   if (train.count() != others.count() || train.fingerprint() != others.fingerprint() ||
       !some_are_the_same(train, others))
     return "";

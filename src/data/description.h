@@ -38,7 +38,10 @@ std::string class_line(const DataSet& set);
 /// One line each: the set's own notes (DataSet::notes()), and the classes without images.
 std::vector<std::string> notes_of(const DataSet& set, Split split);
 
-/// A warning if `others`, which do not train, are the training images; empty: they are not.
+/// A warning if a file of a set is a copy of another one of it; empty: none is, or the set has no such files.
+std::string repeated_images(const DataSet& set);
+
+/// A warning if `others`, which do not train, are the training images, or a file of them; empty: they are not.
 std::string same_images(const DataSet& train, const DataSet& others, Split split);
 
 }  // namespace ct

@@ -122,13 +122,15 @@ bool MetricsLog::in_place(const Lines& lines) {
   return now.st_dev == lines.opened.st_dev && now.st_ino == lines.opened.st_ino;
 }
 
-void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
-  if (!is_there(jsonl_path(run))) return;
+std::string MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
+  if (!is_there(jsonl_path(run))) return "";
   std::istringstream old(read_file(jsonl_path(run)));
   std::string jsonl, csv = csv_header() + "\n";
-  int64_t newest = 0;
+  int64_t newest = 0, unreadable = 0;
   for (std::string line; std::getline(old, line);) {
     const Json record = record_in(line);
+    const bool cut_off = old.eof() && line.find('\0') == line.npos;
+    if (!is_record(record) && !cut_off && !line.empty()) ++unreadable;
     if (!is_record(record) || !kept(record, step)) continue;
     const int64_t at = record.value("step", int64_t{0});
     if (at < newest && record.value("event", "") == "eval")
@@ -139,6 +141,10 @@ void MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
   }
   write_file_atomic(files, jsonl_path(run), jsonl);
   write_file_atomic(files, csv_path(run), csv);
+  if (unreadable == 0) return "";
+  return str(in_quotes(jsonl_path(run).native()), ": ", counted(unreadable, "line"),
+             unreadable == 1 ? " is no record and was" : " are no records and were",
+             " removed: the file was damaged, so that earlier records may be missing");
 }
 
 }  // namespace ct

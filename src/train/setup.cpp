@@ -351,6 +351,7 @@ std::vector<std::string> notes_of(const Datasets& sets) {
 
 std::vector<std::string> warnings_of(const Datasets& sets) {
   std::vector<std::string> warnings;
+  if (std::string line = repeated_images(*sets.train); !line.empty()) warnings.push_back(std::move(line));
   // Is the whole set the training set?
   const auto check = [&](const DataSet* set, const ImagePart& part, Split split, std::string_view use) {
     const std::string whole_set = set != nullptr ? same_images(*sets.train, *set, split) : "";

@@ -65,8 +65,8 @@ TEST(Files, QuotesKeepOneLine) {
 TEST(Files, AtomicWriteLeavesOldOrNewAtEveryFault) {
   for (Fault fault : {Fault::crash, Fault::power_loss, Fault::eio, Fault::enospc, Fault::edquot, Fault::estale,
                       Fault::full, Fault::eintr, Fault::partial}) {
-    for (int n = 0; n < 12 * (fault == Fault::power_loss ? 16 : 1); ++n) {
-      const int at = n % 12;
+    for (int n = 0; n < 13 * (fault == Fault::power_loss ? 16 : 1); ++n) {
+      const int at = n % 13;
       TemporaryFolder folder, backups;
       QuickFileSystem real;
       write_file_atomic(real, folder / "a", "the old contents");
@@ -86,6 +86,42 @@ TEST(Files, AtomicWriteLeavesOldOrNewAtEveryFault) {
       EXPECT_EQ(read_file(folder / "a"), "third");
     }
   }
+}
+
+/// Renames, perhaps, and says what a server says that is asked for the same a second time.
+class LostReply : public QuickFileSystem {
+ public:
+  explicit LostReply(bool renames) : renames_(renames) {}
+  int rename(const Path& from, const Path& to) override {
+    if (renames_) QuickFileSystem::rename(from, to);
+    return errno = ENOENT, -1;
+  }
+
+ private:
+  bool renames_;
+};
+
+TEST(Files, ARenameWhoseReplyIsLostIsDone) {
+  TemporaryFolder folder;
+  LostReply files(true), nothing(false);
+  write_file_atomic(files, folder / "a", "one");
+  write_file_atomic(files, folder / "a", "two");
+  EXPECT_EQ(read_file(folder / "a"), "two");
+  EXPECT_NE(io_error([&] { write_file_atomic(nothing, folder / "a", "three"); }).find("No such file"),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder / "a"), "two");
+}
+
+TEST(Files, TheLongestNameCanBeWritten) {
+  TemporaryFolder folder;
+  FileSystem files;
+  const std::string name(255, 'n');
+  write_file_atomic(files, folder / name, "one");
+  write_file_atomic(files, folder / name, "two");
+  EXPECT_EQ(read_file(folder / name), "two");
+  EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{name});
+  const std::string message = io_error([&] { write_file_atomic(files, folder / (name + "n"), "one"); });
+  EXPECT_NE(message.find("give a shorter path"), std::string::npos) << message;
 }
 
 TEST(Files, LineFileCutsAPieceOfALine) {

@@ -73,7 +73,10 @@ TEST_F(MappedGuard, WhatWasWrittenOverIsNamedAndWhatWasReplacedIsNot) {
   EXPECT_EQ(problem(file), "");
   const MappedFile again(write("file", 2));
   std::ofstream(path, std::ios::app) << "more";
-  EXPECT_NE(problem(again).find("changed while it was in use"), std::string::npos);
+  EXPECT_NE(problem(again).find("changed while it was in use; restore"), std::string::npos);
+  const MappedFile touched(path);
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_NE(problem(touched).find("start again if its content is the same"), std::string::npos) << problem(touched);
 }
 
 TEST_F(MappedGuard, ManyThreadsMayMeetTheEnd) {

@@ -88,7 +88,7 @@ TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {
          step_record(3),
          eval_record(3),
          {{"event", "end"}, {"step", 3}}});
-  MetricsLog::rewind(files, folder.path(), 2);
+  EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 2), "");
   EXPECT_EQ(jsonl(), lines({start, step_record(1), eval_record(1), step_record(2)}));
   EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n" + *csv_line(eval_record(1)) + "\n" +
                        *csv_line(step_record(2)) + "\n");
@@ -108,8 +108,20 @@ TEST_F(Log, RewindDropsWhatIsNoRecord) {
       << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
       << step_record(2).dump() << "\n"
       << Json{{"event", "step"}, {"step", 2}, {"x", too_long}}.dump() << "\n{\"event\":\"st";
-  MetricsLog::rewind(files, folder.path(), 5);
+  const std::string warning = MetricsLog::rewind(files, folder.path(), 5);
+  EXPECT_NE(warning.find("metrics.jsonl': 3 lines are no records and were removed"), warning.npos) << warning;
   EXPECT_EQ(jsonl(), lines({step_record(1), step_record(2)}));
+  EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 5), "");
+}
+
+TEST_F(Log, RewindWarnsOfALostEndButNotOfALineThatACrashCutOff) {
+  const std::string whole = step_record(1).dump() + "\n";
+  std::ofstream(folder / "metrics.jsonl") << whole << "{\"event\":\"st";
+  EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 5), "");
+  std::ofstream(folder / "metrics.jsonl") << whole << "{\"event\":\"st" << std::string(100, '\0');
+  const std::string warning = MetricsLog::rewind(files, folder.path(), 5);
+  EXPECT_NE(warning.find("1 line is no record and was removed"), warning.npos) << warning;
+  EXPECT_EQ(jsonl(), whole);
 }
 
 TEST_F(Log, RewindMeetsRecordsOfOtherTypes) {

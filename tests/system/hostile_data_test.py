@@ -239,7 +239,7 @@ def files_of_cifar_made_on_purpose():
         os.makedirs(data)
         for i, name in enumerate(names):
             if not os.path.exists(path("cifar", "whole", name)):
-                put((bytes([i]) + bytes([i]) * 3072) * 10000, "cifar", "whole", name)
+                put((bytes([i]) + bytes([i + 1]) * 3072) * 10000, "cifar", "whole", name)
             os.link(path("cifar", "whole", name), os.path.join(data, name))
         for name, make in files.items():
             os.remove(os.path.join(data, name + ".bin"))

@@ -70,6 +70,7 @@ def misspelt_commands_name_the_right_one():
         bad(USAGE, "did you mean %s?" % meant, verb, word + "=1")
     bad(USAGE, "--gird seed=1 --repeat 3 are not expected; did you mean --grid where you wrote --gird?", "sweep", "--gird",
         "seed=1", "--repeat", "3")
+    bad(USAGE, "--csv a.csv is not expected", "data", "verify", "--csv", "a.csv")
     for family, word, meant in [("config", "shwo", "show"), ("data", "verfy", "verify"), ("ckpt", "lst", "ls")]:
         bad(USAGE, "'%s' is not a command of %s; did you mean '%s'?" % (word, family, meant), family, word)
 

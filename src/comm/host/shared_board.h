@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/cores.h"
+#include "base/peer_process.h"
 #include "comm/host/core_placement.h"
-#include "comm/host/peer_process.h"
 #include "comm/watchdog/heartbeat.h"
 
 namespace ct {

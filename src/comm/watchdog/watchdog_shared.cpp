@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comm/host/peer_process.h"
+#include "base/peer_process.h"
 #include "comm/host/shared_board.h"
 #include "comm/watchdog/watchdog_wire.h"
 

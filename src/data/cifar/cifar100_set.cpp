@@ -79,7 +79,7 @@ Cifar100Set::Cifar100Set(const fs::path& folder, Split split, Labels labels, OnC
   else
     read_records(labels, on_corrupt);
   check_unchanged();
-  if (labels_.empty()) fail_file("no record has a valid label");
+  if (labels_.empty()) fail_file("no record is valid");
 }
 
 void Cifar100Set::read_records(Labels labels, OnCorrupt on_corrupt) {
@@ -88,7 +88,10 @@ void Cifar100Set::read_records(Labels labels, OnCorrupt on_corrupt) {
     fail_file(bytes == 0 ? "empty"
                          : str("truncated: ", bytes, " bytes are not a whole number of records of ", kRecord100));
   const auto* const data = reinterpret_cast<const uint8_t*>(file_.bytes().data());
-  for (size_t at = 0; at < bytes; at += kRecord100) add(data[at + (labels == Labels::fine)], data + at + 2, on_corrupt);
+  for (size_t at = 0; at < bytes; at += kRecord100) {
+    const int label = data[at + (labels == Labels::fine)];
+    add(label, data + at + 2, record_problem({data + at, kRecord100}, label, classes()), on_corrupt);
+  }
 }
 
 void Cifar100Set::read_pickle(Labels labels) {
@@ -107,18 +110,20 @@ void Cifar100Set::read_pickle(Labels labels) {
       for (size_t j = 0; j < kImageBytes; ++j) rows_[i * kImageBytes + j] = pixels[j * all.size() + i];
     pixels = rows_.data();
   }
-  for (size_t i = 0; i < all.size(); ++i) add(all[i], pixels + i * kImageBytes, OnCorrupt::error);
+  for (size_t i = 0; i < all.size(); ++i)
+    add(all[i], pixels + i * kImageBytes, label_problem(all[i], classes()), OnCorrupt::error);
 }
 
-void Cifar100Set::add(int label, const uint8_t* pixels, OnCorrupt on_corrupt) {
-  if (label < classes()) {
+void Cifar100Set::add(int label, const uint8_t* pixels, const std::string& problem, OnCorrupt on_corrupt) {
+  if (problem.empty()) {
     labels_.push_back(static_cast<uint16_t>(label));
     pixels_.push_back(pixels);
   } else if (on_corrupt == OnCorrupt::skip) {
     ++skipped_;
   } else {
-    fail(ExitCode::data, file_.path().string(), ": record ", pixels_.size(), " has label ", label,
-         ", the classes are 0 to ", classes() - 1, "; restore the file or ", kSkipDamaged);
+    check_unchanged();  // what was cut reads as zeros
+    fail(ExitCode::data, file_.path().string(), ": record ", pixels_.size(), " ", problem, "; restore the file or ",
+         kSkipDamaged);
   }
 }
 

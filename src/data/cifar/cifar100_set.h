@@ -40,7 +40,8 @@ class Cifar100Set final : public DataSet {
  private:
   void read_records(Labels labels, OnCorrupt on_corrupt);
   void read_pickle(Labels labels);
-  void add(int label, const uint8_t* pixels, OnCorrupt on_corrupt);
+  /// `problem`: of the record; empty: none.
+  void add(int label, const uint8_t* pixels, const std::string& problem, OnCorrupt on_corrupt);
   [[noreturn]] void fail_file(const std::string& problem) const;
 
   MappedFile file_;

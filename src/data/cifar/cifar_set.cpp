@@ -61,6 +61,15 @@ std::string batch_problem(std::span<const std::byte> file, int64_t records_per_f
   return wrong.empty() ? size_problem(file.size(), records_per_file) : std::string(wrong);
 }
 
+std::string label_problem(int label, int classes) {
+  return label < classes ? "" : str("has label ", label, ", the classes are 0 to ", classes - 1);
+}
+
+std::string record_problem(std::span<const uint8_t> record, int label, int classes) {
+  const bool zeros = record[0] == 0 && std::memcmp(record.data(), record.data() + 1, record.size() - 1) == 0;
+  return zeros ? "contains only zeros, as after a power failure" : label_problem(label, classes);
+}
+
 std::vector<std::string> read_class_names(const fs::path& folder) {
   const fs::path path = folder / "batches.meta.txt";
   if (!is_there(path, ExitCode::data)) return {};
@@ -122,8 +131,7 @@ CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& opti
                 options.on_corrupt);
   }
   check_unchanged();
-  if (records_.empty())
-    fail(ExitCode::data, folder.string(), ": no record has a valid label; ", data_remedy(synthetic));
+  if (records_.empty()) fail(ExitCode::data, folder.string(), ": no record is valid; ", data_remedy(synthetic));
 }
 
 CifarSet::CifarSet(std::string name, std::vector<std::string> class_names, std::vector<uint8_t> records)
@@ -139,16 +147,33 @@ void CifarSet::add_records(const uint8_t* data, int64_t count, const std::string
   labels_.reserve(labels_.size() + count);
   for (int64_t i = 0; i < count; ++i) {
     const uint8_t* const record = data + i * kRecordBytes;
-    if (record[0] < kCifarClasses) {
+    const std::string problem = record_problem({record, kRecordBytes}, record[0], kCifarClasses);
+    if (problem.empty()) {
       records_.push_back(record);
       labels_.push_back(record[0]);
     } else if (on_corrupt == OnCorrupt::skip) {
       ++skipped_;
     } else {
-      fail(ExitCode::data, file, ": record ", i, " has label ", int{record[0]}, ", the classes are 0 to ",
-           kCifarClasses - 1, "; restore the file or ", kSkipDamaged);
+      check_unchanged();  // what was cut reads as zeros
+      fail(ExitCode::data, file, ": record ", i, " ", problem, "; restore the file or ", kSkipDamaged);
     }
   }
+}
+
+std::string CifarSet::repeated_in(const CifarSet& later) const {
+  const auto has_images = [this](const MappedFile& file) {
+    const auto* const begin = reinterpret_cast<const uint8_t*>(file.bytes().data());
+    return std::ranges::any_of(records_,
+                               [&](const uint8_t* r) { return r >= begin && r < begin + file.bytes().size(); });
+  };
+  for (const MappedFile& file : later.files_) {
+    for (const MappedFile& other : files_) {
+      if (&other == &file) break;
+      if (file.text() == other.text() && has_images(other))
+        return str(file.path().filename().string(), " has the same bytes as ", other.path().filename().string());
+    }
+  }
+  return "";
 }
 
 uint32_t CifarSet::fingerprint() const {

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,15 @@ std::vector<std::string> batch_files(Split split);
 std::vector<std::string> all_batch_files();
 
 struct CifarOptions {
-  OnCorrupt on_corrupt = OnCorrupt::error;       // for a record with an invalid label: error, or leave out and count
+  OnCorrupt on_corrupt = OnCorrupt::error;       // for a record with a fault: error, or leave out and count
   std::optional<int64_t> records_per_file = {};  // absent: see records_per_file(); 0: any whole number, for small sets
 };
+
+/// The fault of a label; empty: none.
+std::string label_problem(int label, int classes);
+/// The fault of a record, its labels and its pixels, with `label`; empty: none. Where a power failure or a full quota
+/// took a part of a file there are zeros, which would pass for a black image of the first class.
+std::string record_problem(std::span<const uint8_t> record, int label, int classes);
 
 class CifarSet final : public DataSet {
  public:
@@ -42,6 +49,9 @@ class CifarSet final : public DataSet {
 
   /// The 3,072 planar bytes of image i, valid for the lifetime of the set.
   const uint8_t* pixels(int64_t i) const { return records_[static_cast<size_t>(i)] + 1; }
+  /// "data_batch_2.bin has the same bytes as data_batch_1.bin": a file with images of `later`, which may be this set,
+  /// and another one of this set; empty: there are none.
+  std::string repeated_in(const CifarSet& later) const;
 
   uint32_t fingerprint() const override;
   bool read(int64_t i, const SampleKey& key, uint8_t* to) const override;

@@ -20,9 +20,11 @@ FileReport inspect_file(const fs::path& path, int64_t records, Depth depth, std:
     file.records = static_cast<int64_t>(file.bytes / kRecordBytes);
     file.problem = batch_problem(map.bytes(), records);
     if (depth == Depth::names_and_sizes) return;
-    for (int64_t i = 0; i < file.records && file.problem.empty(); ++i)
-      if (const int label = data[static_cast<size_t>(i) * kRecordBytes]; label >= kCifarClasses)
-        file.problem = str("record ", i, " has label ", label, ", the classes are 0 to ", kCifarClasses - 1);
+    for (int64_t i = 0; i < file.records && file.problem.empty(); ++i) {
+      const uint8_t* const record = data + static_cast<size_t>(i) * kRecordBytes;
+      const std::string fault = record_problem({record, kRecordBytes}, record[0], kCifarClasses);
+      if (!fault.empty()) file.problem = str("record ", i, " ", fault);
+    }
     if (file.problem.empty()) {
       file.sha256 = sha256_hex(data, file.bytes);
       if (sha1 != nullptr) *sha1 = sha1_hex(map.bytes());

@@ -51,6 +51,9 @@ std::string range_text(const ConfigRule& rule) {
 
 double checked_number(const ConfigField& field, const Node& node) {
   if (!node.is_number()) wrong_type(field, node, "a number", without_quotes(node, /*number=*/true));
+  // Where the program computes they are zero, which may mean something else.
+  if (std::fpclassify(node.real) == FP_SUBNORMAL)
+    fail_at(node.mark, field.key, " is too close to zero, found ", quoted(node.text), ": write 0 or a larger number");
   const ConfigRule& rule = field.rule;
   const bool low = node.real < rule.min || (rule.above_min && node.real == rule.min);
   const bool high = node.real > rule.max || (rule.below_max && node.real == rule.max);
@@ -77,7 +80,7 @@ std::optional<StepCount> duration_of(const std::string& text) {
   double amount = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), amount);
   const std::string_view unit = trimmed({end, static_cast<size_t>(text.data() + text.size() - end)});
-  if (error != std::errc() || !(amount > 0) || !std::isfinite(amount)) return {};
+  if (error != std::errc() || !(amount > 0) || !std::isnormal(amount)) return {};
   if (unit == "epochs" || unit == "epoch") return StepCount::of(amount, StepCount::Unit::epochs);
   if (unit == "%" && amount <= 100) return StepCount::of(amount, StepCount::Unit::percent);
   return {};

@@ -170,7 +170,8 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   const std::string started = init.empty() ? "" : "# started with " + init + "\n";
   write_file_atomic(files_, out_ / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
   constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
-  MetricsLog::rewind(files_, out_, resumed != nullptr ? resumed->step : kBeforeAll);
+  const int64_t step = resumed != nullptr ? resumed->step : kBeforeAll;
+  if (const std::string lost = MetricsLog::rewind(files_, out_, step); !lost.empty()) console.note("warning: " + lost);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
   for (const std::string_view name : {kEvaluationFile, kPicturesFile}) remove_file(files_, out_ / name);  // of an end

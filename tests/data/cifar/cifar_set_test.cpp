@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "data/data_fixture.h"
+#include "data/description.h"
 #include "data/synthetic/synthetic.h"
 
 namespace ct {
@@ -91,8 +92,46 @@ TEST_F(CifarSetTest, BadLabelsAreRefusedOrSkipped) {
   EXPECT_EQ(set.pixels(4)[0], static_cast<uint8_t>(6 * 7));
 
   write(folder / "test_batch.bin", std::vector<uint8_t>(3 * kRecordBytes, 77));
-  expect_error(ExitCode::data, {"no record has a valid label"},
+  expect_error(ExitCode::data, {"no record is valid"},
                [&] { CifarSet(folder, Split::test, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3}); });
+}
+
+TEST_F(CifarSetTest, RecordsOfZerosAreRefusedOrSkipped) {
+  const fs::path folder = make_set("set", 3);
+  auto bytes = records(3, 3);
+  std::fill(bytes.begin() + kRecordBytes, bytes.end(), 0);
+  bytes.back() = 1;  // a dark image, but one
+  write(folder / "data_batch_2.bin", bytes);
+  expect_error(ExitCode::data, {"data_batch_2.bin", "record 1", "only zeros", "on_corrupt"},
+               [&] { CifarSet(folder, Split::train, kSmall); });
+  const CifarSet set(folder, Split::train, {.on_corrupt = OnCorrupt::skip, .records_per_file = 3});
+  EXPECT_EQ(set.count(), 14);
+  EXPECT_EQ(set.skipped(), 1);
+  EXPECT_EQ(set.pixels(4)[kImageBytes - 1], 1);
+}
+
+TEST_F(CifarSetTest, CopiesOfFilesAreFound) {
+  const fs::path folder = make_set("set", 3);
+  const auto copy = [&](const char* from, const char* to) {
+    fs::copy_file(folder / from, folder / to, fs::copy_options::overwrite_existing);
+  };
+  const auto warnings = [&](OnCorrupt on_corrupt) {
+    const CifarOptions options{.on_corrupt = on_corrupt, .records_per_file = 3};
+    const CifarSet train(folder, Split::train, options), test(folder, Split::test, options);
+    return repeated_images(train) + "|" + same_images(train, test, Split::test);
+  };
+  EXPECT_EQ(warnings(OnCorrupt::error), "|");
+  copy("data_batch_3.bin", "data_batch_5.bin");
+  EXPECT_EQ(warnings(OnCorrupt::error).find("data_batch_5.bin has the same bytes as data_batch_3.bin: "), 0u);
+  copy("data_batch_3.bin", "test_batch.bin");
+  EXPECT_NE(warnings(OnCorrupt::error).find("|test_batch.bin has the same bytes as data_batch_3.bin, which trains"),
+            std::string::npos);
+  // Of files without an image it does not matter.
+  auto bad = records(3, 40);
+  for (size_t i = 0; i < 3; ++i) bad[i * kRecordBytes] = 255;
+  for (const char* name : {"data_batch_3.bin", "data_batch_5.bin"}) write(folder / name, bad);
+  write(folder / "test_batch.bin", records(3, 70));
+  EXPECT_EQ(warnings(OnCorrupt::skip), "|");
 }
 
 TEST_F(CifarSetTest, ClassNamesComeFromTheFolder) {

@@ -75,6 +75,8 @@ TEST_F(ConfigTest, TypesAndRangesAreChecked) {
   const std::pair<std::string, std::string> cases[] = {
       {"seed: x", "c.yaml:1:7: seed expects a whole number, found 'x'"},
       {"seed: 1.5", "whole number, found '1.5'"},
+      {"gradient_clipping: 1e-310", "gradient_clipping is too close to zero, found '1e-310': write 0 or a larger"},
+      {"data: {normalize: {std: [1e-320]}}", "data.normalize.std is too close to zero, found '1e-320'"},
       {"seed: 99999999999999999999", "seed has too large a whole number, found '99999999999999999999'"},
       {"seed: -99999999999999999999", "whole number, found '-99999999999999999999'"},
       {"gradient_clipping: -99999999999999999999", "at least 0, found -1e+20"},

@@ -1,4 +1,4 @@
-#include "comm/host/peer_process.h"
+#include "base/peer_process.h"
 
 #include <poll.h>
 #include <signal.h>
