@@ -13,6 +13,7 @@
 #include "element.h"
 #include "launch.h"
 #include "mma.h"
+#include "runtime.h"
 
 namespace ct::kernels {
 namespace {
@@ -41,7 +42,13 @@ __global__ void write_places(int* y) {
                                            threadIdx.x * 100 + threadIdx.y * 10 + threadIdx.z);
 }
 
-TEST(OnHost, EveryThreadOfThreeDimensionsRunsOnce) {
+class OnHost : public testing::Test {
+ protected:
+  void SetUp() override { on_host::runtime_options().own_memory = true; }
+  void TearDown() override { on_host::runtime_options() = {}; }
+};
+
+TEST_F(OnHost, EveryThreadOfThreeDimensionsRunsOnce) {
   on_host::in_all_orders([] {
     Buffer<int> y(2 * 3 * 4 * 5 * 6 * 7);
     ASSERT_EQ(launch(write_places, {{2, 3, 4}, {5, 6, 7}}, nullptr, y.data()), cudaSuccess);
@@ -58,7 +65,7 @@ TEST(OnHost, EveryThreadOfThreeDimensionsRunsOnce) {
 
 __global__ void note_order(int* counter, int* order) { order[atomicAdd(counter, 1)] = blockIdx.x * 64 + threadIdx.x; }
 
-TEST(OnHost, OrdersDiffer) {
+TEST_F(OnHost, OrdersDiffer) {
   std::vector<std::vector<int>> orders;
   on_host::in_all_orders([&] {
     int counter = 0;
@@ -78,7 +85,7 @@ TEST(OnHost, OrdersDiffer) {
   }
 }
 
-TEST(OnHost, OptionsAreRestored) {
+TEST_F(OnHost, OptionsAreRestored) {
   on_host::options().seed = 42;
   EXPECT_THROW(on_host::in_all_orders([] { throw std::runtime_error("x"); }), std::runtime_error);
   EXPECT_EQ(on_host::options().seed, 42u);
@@ -91,7 +98,7 @@ __global__ void change_argument(Pack<float> pack, float* y) {
   y[threadIdx.x] = pack.at[0];
 }
 
-TEST(OnHost, ArgumentsAreEachThreadsOwn) {
+TEST_F(OnHost, ArgumentsAreEachThreadsOwn) {
   Buffer<float> y(40);
   launch(change_argument, {1, 40}, nullptr, Pack<float>{{1, 2, 3, 4}}, y.data());
   for (int i = 0; i < 40; ++i) EXPECT_EQ(y[i], 1 + i);
@@ -99,7 +106,7 @@ TEST(OnHost, ArgumentsAreEachThreadsOwn) {
 
 __global__ void nothing() {}
 
-TEST(OnHost, LaunchLimits) {
+TEST_F(OnHost, LaunchLimits) {
   EXPECT_EQ(launch(nothing, {0, 0}, nullptr), cudaSuccess);
   EXPECT_EQ(launch(nothing, {{1, 0, 1}, 32}, nullptr), cudaSuccess);
   EXPECT_EQ(launch(nothing, {1, 1024, 48 * 1024}, nullptr), cudaSuccess);
@@ -116,7 +123,7 @@ __global__ void throw_in_thread() {
   __syncthreads();
 }
 
-TEST(OnHost, WhatAKernelThrowsComesOut) {
+TEST_F(OnHost, WhatAKernelThrowsComesOut) {
   EXPECT_THROW(launch(throw_in_thread, {2, 64}, nullptr), std::out_of_range);
   EXPECT_EQ(launch(nothing, {2, 64}, nullptr), cudaSuccess);
 }
@@ -130,7 +137,7 @@ __global__ void look_at_shared(unsigned char* y, size_t n, int* aligned) {
   for (size_t i = 0; i < n; ++i) shared_memory<unsigned char>()[i] = 0;
 }
 
-TEST(OnHost, EveryBlocksSharedMemoryIsPoisonedAndAligned) {
+TEST_F(OnHost, EveryBlocksSharedMemoryIsPoisonedAndAligned) {
   for (unsigned char poison : {0xff, 0x7b}) {
     on_host::options().poison = poison;
     for (size_t n : {1, 7, 100, 4097}) {
@@ -157,7 +164,7 @@ __global__ void exchange(const float* x, float* y, int rounds) {
   y[blockIdx.x * n + i] = value;
 }
 
-TEST(OnHost, BarriersOrderSharedMemory) {
+TEST_F(OnHost, BarriersOrderSharedMemory) {
   on_host::in_all_orders([] {
     constexpr int kThreads = 70, kBlocks = 3, kRounds = 5;
     Buffer<float> x(numbers(kThreads * kBlocks, 1)), y(kThreads * kBlocks);
@@ -185,7 +192,7 @@ __global__ void two_barriers() {
   }
 }
 
-TEST(OnHost, BarrierThatNotAllThreadsReach) {
+TEST_F(OnHost, BarrierThatNotAllThreadsReach) {
   on_host::in_all_orders([] {
     EXPECT_EQ(error_of(divergent, {1, 64}), "block (0, 0, 0): not all threads come: threads 0-39 " +
                                                 at_line(kDivergent) + ", threads 40-63 have ended");
@@ -200,7 +207,7 @@ __global__ void divergent_in_one_block() {
   __syncthreads();
 }
 
-TEST(OnHost, ErrorNamesTheBlock) {
+TEST_F(OnHost, ErrorNamesTheBlock) {
   EXPECT_EQ(error_of(divergent_in_one_block, {{3, 4}, 2}).substr(0, 26), "block (1, 2, 0): not all t");
 }
 
@@ -225,7 +232,7 @@ __global__ void barrier_and_warp() {
     __syncwarp();
 }
 
-TEST(OnHost, WarpOperationsThatAreRefused) {
+TEST_F(OnHost, WarpOperationsThatAreRefused) {
   EXPECT_EQ(error_of(not_in_its_mask, {1, 32}),
             "block (0, 0, 0): thread 0: __syncwarp: lane 0 is not in its mask 0xfffffffe");
   EXPECT_EQ(error_of(not_all_lanes_come, {1, 32}),
@@ -258,7 +265,7 @@ __global__ void shuffles(int* y, int by, int width) {
   y[192 + i] = __shfl_xor_sync(kAllLanes, i, by, width);
 }
 
-TEST(OnHost, ShufflesOfAnyWidth) {
+TEST_F(OnHost, ShufflesOfAnyWidth) {
   on_host::in_all_orders([] {
     for (int width : {1, 2, 8, 32})
       for (int by : {0, 1, 3, 8, 31}) {
@@ -283,7 +290,7 @@ __global__ void shuffle_types(double* d, long long* l, float* f) {
   f[i] = __shfl_xor_sync(kAllLanes, i + 0.25f, 4);
 }
 
-TEST(OnHost, ShufflesOfAnyType) {
+TEST_F(OnHost, ShufflesOfAnyType) {
   Buffer<double> d(32);
   Buffer<long long> l(32);
   Buffer<float> f(32);
@@ -310,7 +317,7 @@ __global__ void partial_masks(int* y) {
   }
 }
 
-TEST(OnHost, PartialMasks) {
+TEST_F(OnHost, PartialMasks) {
   on_host::in_all_orders([] {
     Buffer<int> y(32);
     launch(partial_masks, {1, 32}, nullptr, y.data());
@@ -323,7 +330,7 @@ __global__ void votes(unsigned* y) {
   y[64 + threadIdx.x] = __all_sync(kAllLanes, threadIdx.x < 63) + 2 * __any_sync(kAllLanes, threadIdx.x == 63);
 }
 
-TEST(OnHost, VotesAreAWarpsOwn) {
+TEST_F(OnHost, VotesAreAWarpsOwn) {
   on_host::in_all_orders([] {
     Buffer<unsigned> y(128);
     launch(votes, {1, 64}, nullptr, y.data());
@@ -393,7 +400,7 @@ void expect_product_of_blocks() {
     }
 }
 
-TEST(OnHost, MatricesOfAWarp) {
+TEST_F(OnHost, MatricesOfAWarp) {
   on_host::in_all_orders([] {
     expect_product_of_blocks<__nv_bfloat16>();
     expect_product_of_blocks<__half>();
@@ -410,7 +417,7 @@ __global__ void load_half_a_warp() {
   load_matrices<false>(to, shared_memory<__half>());
 }
 
-TEST(OnHost, MatricesThatAreRefused) {
+TEST_F(OnHost, MatricesThatAreRefused) {
   EXPECT_EQ(error_of(load_unaligned, {1, 32, 64}), "load_matrices: a row is not aligned to 16 bytes");
   EXPECT_EQ(
       error_of(load_half_a_warp, {1, 16, 256}),
@@ -428,7 +435,7 @@ __global__ void all_atomics(float* f, unsigned* u, int* largest, unsigned* bits,
   atomicOr(bits, 1u << i % 32);
 }
 
-TEST(OnHost, Atomics) {
+TEST_F(OnHost, Atomics) {
   on_host::in_all_orders([] {
     float f = 0;
     unsigned u = 0, bits = 0;
@@ -457,7 +464,7 @@ __global__ void sum_by_the_last(const float* x, float* parts, unsigned* counter,
   *y = total;
 }
 
-TEST(OnHost, FenceHandsOverBetweenBlocks) {
+TEST_F(OnHost, FenceHandsOverBetweenBlocks) {
   on_host::in_all_orders([] {
     Buffer<float> x(std::vector<float>(70, 1.0f)), parts(7), y(1);
     unsigned counter = 0;
@@ -467,7 +474,7 @@ TEST(OnHost, FenceHandsOverBetweenBlocks) {
 }
 
 /// Launches of a stream come one after the other, and the host after all of them.
-TEST(OnHost, LaunchesAreOrdered) {
+TEST_F(OnHost, LaunchesAreOrdered) {
   on_host::in_all_orders([] {
     Buffer<float> x(numbers(96, 1)), y(96), z(96);
     for (int i = 0; i < 3; ++i) {

@@ -12,6 +12,7 @@
 #include "buffer.h"
 #include "last_block.h"
 #include "launch.h"
+#include "runtime.h"
 
 #ifdef __SANITIZE_THREAD__
 /// Else each process waits a second at its end, for races that fibers cannot have.
@@ -435,6 +436,7 @@ const Bug kBugs[] = {
 /// Ends the process: with 0 if nothing but a sanitizer has anything to say.
 [[noreturn]] void run_and_exit(const Bug& bug, bool planted) {
   bool right = true;
+  on_host::runtime_options().own_memory = true;
   try {
     on_host::in_all_orders([&] { right &= bug.is_right(planted); });
   } catch (const on_host::Error& e) {

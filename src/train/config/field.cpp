@@ -1,8 +1,10 @@
 #include "train/config/field.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -51,8 +53,9 @@ std::string range_text(const ConfigRule& rule) {
 
 double checked_number(const ConfigField& field, const Node& node) {
   if (!node.is_number()) wrong_type(field, node, "a number", without_quotes(node, /*number=*/true));
-  // Where the program computes they are zero, which may mean something else.
-  if (std::fpclassify(node.real) == FP_SUBNORMAL)
+  // Where the program computes they are zero, which may mean something else; by the bits, for that may be here.
+  const uint64_t magnitude = std::bit_cast<uint64_t>(node.real) << 1;
+  if (magnitude != 0 && magnitude < std::bit_cast<uint64_t>(std::numeric_limits<double>::min()) << 1)
     fail_at(node.mark, field.key, " is too close to zero, found ", quoted(node.text), ": write 0 or a larger number");
   const ConfigRule& rule = field.rule;
   const bool low = node.real < rule.min || (rule.above_min && node.real == rule.min);

@@ -48,6 +48,7 @@ struct RuntimeOptions {
   enum class Streams { lazy, eager } streams = Streams::lazy;
   size_t longest_queue = 4096;  // more, and the stream runs
   int queries = 3;              // so many in a row are cudaErrorNotReady, then the work is done
+  bool own_memory = false;      // of the host, whose addresses may then be arguments of kernels
 };
 /// Of the calls that follow; to be changed while no other thread is at work.
 RuntimeOptions& runtime_options();

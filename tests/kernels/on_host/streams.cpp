@@ -105,7 +105,7 @@ cudaError_t launch_kernel(cudaStream_t handle, cudaError_t configuration, Kernel
     const std::string what = std::string("kernel ") + (readable ? readable : kernel.type);
     std::free(readable);
     load(stream->device, kernel.function, what);
-    check_arguments(kernel.words, what);
+    if (!runtime_options().own_memory) check_arguments(kernel.words, what);
     return push(lock, stream, item_of(what, std::move(kernel.run), kernel.early));
   });
 }
