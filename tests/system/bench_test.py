@@ -144,6 +144,9 @@ def a_recorded_step_has_few_nodes():
     expect(resnet18[0] <= 153 and resnet18[1] <= 195, resnet18)
     vit_tiny = [nodes("vit_tiny.yaml", 512, model__depth=depth, bf16__enabled="true") for depth in (2, 3)]
     expect(vit_tiny[1] - vit_tiny[0] <= 23, vit_tiny)
+    of_muon, of_sgd = [nodes("cifar_2cores.yaml", 256, bf16__enabled="true", **optimizer)
+                       for optimizer in ({}, {"optimizer": "{type: SGD, params: {lr: 0.1}}"})]
+    expect(of_muon - of_sgd + 1 <= 20, of_muon, of_sgd)  # the update by SGD is one
 
 
 @check
