@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 
 #include "base/error.h"
@@ -37,12 +36,15 @@ std::optional<int> pid_in(const std::string& text) {
   return std::sscanf(text.c_str(), "pid %d ", &pid) == 1 ? std::optional(pid) : std::nullopt;
 }
 
+constexpr double kLongestHeartbeat = 1e6;  // seconds, of a configuration
+
 /// Its owner's heartbeat; a run that has just begun, and a power failure, leave none.
 std::optional<HolderFile::Seconds> heartbeat_in(const std::string& text) {
   const size_t beat = text.find(kBeat), every = text.find(kEvery, std::min(beat, text.size()));
   double seconds = 0;
   const bool says = every != text.npos && std::sscanf(text.c_str() + every + kEvery.size(), "%lf s", &seconds) == 1;
-  return says && std::isfinite(seconds) && seconds > 0 ? std::optional(HolderFile::Seconds(seconds)) : std::nullopt;
+  return says && seconds > 0 && seconds <= kLongestHeartbeat ? std::optional(HolderFile::Seconds(seconds))
+                                                             : std::nullopt;
 }
 
 /// Also if nobody has waited for it: in a container without an init process, nobody ever does.
@@ -117,7 +119,7 @@ void HolderFile::take(const Wait& wait) {
       const Seconds patience = kSilence * heartbeat_in(*there).value_or(heartbeat_);
       if (!near)
         wait.say(str(in_quotes(path_.native()), " is of ", whose, ": waiting up to ", patience.count(),
-                     " s for a sign of life"));
+                     " s for a sign of life; if it is no run, stop this one and remove the file"));
       if (near || gives_a_sign_of_life(*there, patience, wait.give_up))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));

@@ -22,6 +22,7 @@
 #include "cli/subverbs.h"
 #include "train/run/run_files.h"
 #include "train/run/run_state.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -51,7 +52,7 @@ Path without_slash(const std::string& text) {
 /// OUT/ckpt of a run, read-only.
 class RunCheckpoints {
  public:
-  explicit RunCheckpoints(const Path& run) : store_(files_, run / kCheckpointFolder, {}, require_state) {
+  explicit RunCheckpoints(const Path& run) : store_(files_, run / kCheckpointFolder, {}, require_resumable) {
     if (store_.list().empty())
       fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; give the output folder of a run");
   }
@@ -387,11 +388,11 @@ void verify_step(const Store& store, int64_t step, const Path& path, std::vector
 void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
   if (const auto step = step_of(path.filename().native())) {
     FileSystem files;
-    return verify_step(Store(files, path.parent_path(), {}, require_state), *step, path, problems);
+    return verify_step(Store(files, path.parent_path(), {}, require_resumable), *step, path, problems);
   }
   const auto open = [&] {  // a copy under another name
     Checkpoint checkpoint = load_checkpoint(path, {});
-    require_state(checkpoint);
+    require_resumable(checkpoint);
     return checkpoint;
   };
   verify_opened(open, path, {}, problems, Missing::is_a_problem);

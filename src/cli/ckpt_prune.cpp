@@ -17,6 +17,7 @@
 #include "train/run/best_weights.h"
 #include "train/run/run_files.h"
 #include "train/run/run_state.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -78,7 +79,7 @@ int ckpt_prune(const Words& words) {
   FileSystem files;
   std::optional<RunLock> lock;
   if (!dry_run) lock.emplace(files, run, RunLock::Wait{.say = warn});
-  Store store(files, run / kCheckpointFolder, {}, require_state);
+  Store store(files, run / kCheckpointFolder, {}, require_resumable);
   if (!dry_run) store.recover(warn);
   const auto good = store.newest_good(warn);
   if (!good) fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; there is nothing to remove");

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <stdexcept>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error.h"
@@ -27,10 +29,10 @@ std::vector<LogicalTensor> weights_in(const SafetensorsFile& file, WeightSet set
   return tensors;
 }
 
-/// Is it a mean or sum of squares, of which an update takes the root?
-bool is_of_squares(const StateBuffer& state, const Parameter& parameter) {
-  if (state.kind != StateKind::moment) return parameter.name.ends_with("running_var");
-  return state.name == "exp_avg_sq" || state.name == "square_avg" || state.name == "sum";
+/// Is it a mean or sum of squares, of which an update takes the root? By its name in a file.
+bool is_of_squares(std::string_view name) {
+  constexpr std::string_view kEnds[] = {"running_var", "running_var.ema", ".exp_avg_sq", ".square_avg", ".sum"};
+  return std::ranges::any_of(kEnds, [=](std::string_view end) { return name.ends_with(end); });
 }
 
 /// Of elements from `row` on.
@@ -44,6 +46,20 @@ void require_possible(const LogicalTensor& tensor, int64_t row, std::span<const 
 }
 
 }  // namespace
+
+void require_resumable(const Checkpoint& checkpoint) {
+  require_state(checkpoint);
+  std::vector<LogicalTensor> tensors = logical_tensors(std::span(&checkpoint.weights, 1));
+  std::ranges::move(checkpoint.moments(), std::back_inserter(tensors));
+  const std::vector<std::string>& not_finite = checkpoint.manifest.not_finite;
+  for (const LogicalTensor& tensor : tensors) {
+    if (is_counter(tensor.name) || std::ranges::count(not_finite, stored_name(tensor)) != 0) continue;
+    each_bucket(tensor, 0, tensor.shape.empty() ? 1 : tensor.shape.front(),
+                [&](int64_t row, std::span<const float> elements) {
+                  require_possible(tensor, row, elements, is_of_squares(tensor.name));
+                });
+  }
+}
 
 TensorSpec state_spec(const Parameter& p, StateKind kind, const std::string& name) {
   return {kind == StateKind::weights ? p.name : p.name + "." + name, StoredType::f32, p.shape};
@@ -69,7 +85,7 @@ void load_rows(const std::vector<LogicalTensor>& tensors, const Graph& graph, co
     if (tensor == nullptr) continue;
     const bool must_be_finite = not_finite != nullptr && std::ranges::count(*not_finite, stored_name(*tensor)) == 0;
     each_bucket(*tensor, held.begin, held.end, [&](int64_t first, std::span<const float> torch) {
-      if (must_be_finite) require_possible(*tensor, first, torch, is_of_squares(state, p));
+      if (must_be_finite) require_possible(*tensor, first, torch, is_of_squares(tensor->name));
       const auto n = static_cast<int64_t>(torch.size()) / (p.layout.numel() / p.layout.dims[0]);
       const Layout layout = p.layout.rows(n);
       const int64_t begin = held.storage.begin + (first - held.begin) * layout.strides[0];

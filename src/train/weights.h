@@ -73,6 +73,10 @@ std::string conversions(const SafetensorsFile& file);
 /// The names in the file of that set's tensors with an infinity or a NaN.
 std::vector<std::string> not_finite(const SafetensorsFile& file, WeightSet set);
 
+/// What a Store asks of a checkpoint that a run goes on from: Error(checkpoint) for a state that no run has, and for an
+/// element that none saves: not finite, unless the manifest names its tensor, or negative in a mean or sum of squares.
+void require_resumable(const Checkpoint& checkpoint);
+
 /// weights_sha256 of a file, such as a finished run's last checkpoint's; and ema_sha256.
 std::string weights_sha256_of(const Path& path);
 std::string ema_sha256_of(const Path& path);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -13,15 +14,18 @@ bool is_fold(std::string_view key, std::string_view value) {
   return key == "data.validation" && value.find('/') != value.npos;
 }
 
-/// The split of all best evaluations; nullopt: they are of several, or a run has none.
+/// The split of all best evaluations; nullopt: they are of several, or of other data sets or numbers of images, or a
+/// run has none.
 std::optional<EvaluatedSplit> common_split(std::span<const RunParts> runs) {
-  std::optional<EvaluatedSplit> common;
+  std::optional<std::tuple<EvaluatedSplit, int64_t, std::string>> common;
   for (const RunParts& run : runs) {
     const EvalRecord* const best = best_evaluation(run.records);
-    if (!best || std::isnan(best->accuracy) || (common && *common != best->split)) return {};
-    common = best->split;
+    if (!best || std::isnan(best->accuracy)) return {};
+    const std::tuple images(best->split, best->images, text_in(run.records.start, "dataset"));
+    if (common && *common != images) return {};
+    common = images;
   }
-  return common;
+  return common ? std::optional(std::get<0>(*common)) : std::nullopt;
 }
 
 }  // namespace
@@ -40,12 +44,16 @@ std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::spa
     const bool is_varied = std::ranges::find(varied, key) != varied.end();
     return key == "output" || (first[key].second == runs.size() && !is_varied);
   });
+  // What a sweep varied comes first; other keys may only follow from it.
+  std::ranges::stable_partition(order,
+                                [&](const std::string& key) { return std::ranges::find(varied, key) != varied.end(); });
   return order;
 }
 
 std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied) {
   std::vector<Settings> all;
-  const std::vector<std::string> keys = differing_keys(runs, varied);
+  const std::vector<std::string> keys =
+      varied.empty() ? differing_keys(runs, varied) : std::vector(varied.begin(), varied.end());
   for (size_t i = 0; i < runs.size(); ++i) {
     std::string text;
     for (const std::string& key : keys) {

@@ -56,12 +56,13 @@ Panel panel_of_each(std::span<const RunParts> runs, Panel panel, bool marks, con
   return panel;
 }
 
-/// The number of each step, faint, and its smoothed curve; of few steps only the curve.
+constexpr size_t kFewSteps = 30;
+
+/// The number of each step, faint, and its smoothed curve; of few steps only their numbers.
 template <class Number>
 std::vector<Curve> curves_of_steps(const RunRecords& r, Number StepRecord::*number, const std::string& name) {
-  constexpr size_t kFew = 30;
   std::vector<Point> points = points_of(r.steps, number);
-  if (points.size() < kFew) return {{.name = name, .points = std::move(points)}};
+  if (points.size() < kFewSteps) return {{.name = name, .points = std::move(points)}};
   std::vector<Point> smooth = smoothed(points);
   return {{.name = "", .points = std::move(points), .faint = true}, {.name = name, .points = std::move(smooth)}};
 }
@@ -139,9 +140,10 @@ Figure pace_figure(std::span<const RunParts> runs) {
                 .title = "Gradient norm, throughput and waiting by optimizer step",
                 .description = "A curve for each run.",
                 .last_step = last_step(runs)};
-  Panel norm{.title = "Gradient norm before clipping, smoothed", .may_be_logarithmic = true},
+  const char* const how = runs.size() == 1 && runs[0].records.steps.size() < kFewSteps ? "" : ", smoothed";
+  Panel norm{.title = str("Gradient norm before clipping", how), .may_be_logarithmic = true},
       rate{.title = "Throughput (images/s), smoothed"},
-      waiting{.title = "Time spent waiting for data (%), smoothed", .unit = Unit::percent, .height = 100};
+      waiting{.title = str("Time spent waiting for data (%)", how), .unit = Unit::percent, .height = 100};
   const auto smooth = [](double StepRecord::*number) {
     return [number](const RunRecords& r) { return smoothed(points_of(r.steps, number)); };
   };
@@ -153,9 +155,12 @@ Figure pace_figure(std::span<const RunParts> runs) {
     const RunRecords& r = runs[0].records;
     norm.curves = curves_of_steps(r, &StepRecord::grad_norm, "");
     waiting.curves = curves_of_steps(r, &StepRecord::wait_fraction, "");
-    figure.description = from_to("The gradient norm", norm.curves.back().points, Unit::number) +
-                         from_to("Throughput in images a second", rate.curves.back().points, Unit::number) +
-                         from_to("The share of time spent waiting", waiting.curves.back().points, Unit::percent);
+    const auto in_words = [&](const char* what, double StepRecord::*number, Unit unit) {
+      return from_to(what, points_of(r.steps, number), unit);
+    };
+    figure.description = in_words("The gradient norm", &StepRecord::grad_norm, Unit::number) +
+                         in_words("Throughput in images a second", &StepRecord::samples_per_sec, Unit::number) +
+                         in_words("The share of time spent waiting", &StepRecord::wait_fraction, Unit::percent);
   }
   figure.panels = {norm, rate, waiting};
   return figure;
@@ -166,7 +171,7 @@ bool has_curves(const Figure& figure) {
 }
 
 std::string progress_in_words(const RunRecords& r) {
-  std::string text = from_to("The training loss", smoothed(points_of(r.steps, &StepRecord::loss)), Unit::number);
+  std::string text = from_to("The training loss", points_of(r.steps, &StepRecord::loss), Unit::number);
   for (const EvaluatedSplit split : kSplits) {
     const std::string word = split_word(split);
     text += from_to("The " + word + " loss", points_of(r, split, &EvalRecord::loss), Unit::number);

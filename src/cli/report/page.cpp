@@ -103,10 +103,11 @@ void write_curves(Contents& page, const Report& report) {
   out.open("div", {{"class", "figures"}});
   const bool one = report.runs.size() == 1;
   if (has_curves(progress))
-    write_figure(out, progress,
-                 one ? "train: the loss of the recorded steps, smoothed, and faint as it was; val, test: evaluations "
-                       "of these images."
-                     : "A name at the end of a curve is the number of its run in the table of runs.");
+    write_figure(
+        out, progress,
+        one ? "train: the loss of the recorded steps, of 30 and more smoothed, and faint as it was; val, test: "
+              "evaluations of these images."
+            : "A name at the end of a curve is the number of its run in the table of runs.");
   if (has_curves(pace))
     write_figure(out, pace,
                  "Throughput and waiting are means since the record before; the norm is that of the recorded step.");

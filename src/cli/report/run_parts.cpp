@@ -136,12 +136,16 @@ void compare_parts(RunParts& run) {
     return record.step == e.step && word_of(record.split) == e.split;
   };
   const auto record = std::ranges::find_if(r.evals, is_its);
-  if (run.in_use == false && (record == r.evals.end() || !r.ended))
+  if (run.in_use == false && !r.ended)
     run.missing.push_back(
         str(kMetricsFile, ": its end is missing: ", kEvaluationFile, ", of step ", e.step, ", is of a run that ended"));
-  constexpr double kSame = 1e-3;  // of the loss: another device may have repeated the evaluation
-  if (record != r.evals.end() && std::abs(record->loss - e.loss) > kSame * std::abs(record->loss))
-    run.missing.push_back(str(kEvaluationFile, ": its loss is not that of ", kMetricsFile));
+  else if (run.in_use == false && record == r.evals.end())
+    run.missing.push_back(
+        str(kEvaluationFile, ": is of step ", e.step, ", of which ", kMetricsFile, " has no evaluation"));
+  constexpr double kSame = 1e-3;  // another device may have repeated the evaluation
+  const auto differ = [](double a, double b) { return std::abs(a - b) > kSame * std::max(1.0, std::abs(a)); };
+  if (record != r.evals.end() && (differ(record->loss, e.loss) || differ(record->accuracy, e.accuracy)))
+    run.missing.push_back(str(kEvaluationFile, ": its figures are not those of ", kMetricsFile));
 }
 
 }  // namespace

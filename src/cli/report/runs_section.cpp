@@ -12,6 +12,13 @@
 namespace ct::report {
 namespace {
 
+/// The record of the end has the time since the run was last continued.
+std::string time_of(const RunRecords& r) {
+  const std::string time = time_or_dash(number_in(r.end, "seconds"));
+  const int64_t from = count_in(r.start, "step");
+  return time == "-" || from <= 0 ? time : str(time, " since step ", count_text(from));
+}
+
 constexpr size_t kMostKeyColumns = 6;  // differing keys in the table of runs
 constexpr const char* kStar = "\u2605 ";
 
@@ -69,7 +76,7 @@ void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sw
       table.cell(test ? share_text(test->accuracy) : "-");
       for (const std::string& key : keys) table.cell(dash_or(run.value(key)));
       table.cell(count_or_dash(last_step_of(run.records)));
-      table.cell(time_or_dash(number_in(run.records.end, "seconds")));
+      table.cell(time_of(run.records));
       table.cell(figure_or_dash(number_in(run.records.end, "samples_per_sec")));
       table.cell(brief_state_of(run));
     }
@@ -122,7 +129,7 @@ void write_results(Markup& out, const RunParts& run) {
           str(share_text(test->accuracy), ", loss ", figure_or_dash(test->loss), ", step ", count_text(test->step)));
   }
   if (!r.epochs.empty()) add("training loss of the last epoch", figure_or_dash(r.epochs.back().loss));
-  add("time", time_or_dash(number_in(r.end, "seconds")));
+  add("time", time_of(r));
   if (const double rate = number_in(r.end, "samples_per_sec"); rate >= 0)
     add("throughput", number_text(rate) + " images/s");
   if (const int64_t skipped = count_in(r.end, "skipped"); skipped > 0) add("skipped steps", count_text(skipped));

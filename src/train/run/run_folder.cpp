@@ -18,6 +18,7 @@
 #include "train/run/best_weights.h"
 #include "train/run/run_files.h"
 #include "train/signals.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -111,7 +112,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
   files_.hold(out_);
   require_in_place();
   const Path folder = out_ / kCheckpointFolder;
-  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name}, require_state);
+  store_ = std::make_unique<Store>(files_, folder, RunIdentity{"", config.model.name}, require_resumable);
   store_->recover([&](const std::string& problem) { console.note("warning: " + problem); });
 
   const RunStart start = find_start(config, ranks, resume, reset, *store_, console);
@@ -129,7 +130,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
 RunStart RunFolder::look(const Config& config, int ranks, const ResumeMode& resume, bool reset, Console& console) {
   FileSystem files;
   const Store store(files, without_foreign_files(config.output) / kCheckpointFolder, RunIdentity{"", config.model.name},
-                    require_state);
+                    require_resumable);
   return find_start(config, ranks, resume, reset, store, console);
 }
 
