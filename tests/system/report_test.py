@@ -343,6 +343,9 @@ def a_run_that_ends_beyond_its_last_step_is_evaluated_in_full():
     train(path("beyond"), {**sets, "train.epochs": 1})
     record = json.loads(evaluation_files(path("beyond"))[0])
     expect_equal(sum(n for _, _, n in record["confusion"]), record["images"])
+    good("report", path("beyond"), "--out", path("beyond.html"))
+    with open(path("beyond.html")) as page:  # what came before is no part of the time
+        expect_match(page.read(), r">time</th>\s*<td[^>]*>[\d.]+ s since step \d+<")
 
 
 @check
