@@ -203,7 +203,9 @@ cudaError_t outside_capture(const char* name, Body body) {
 void check_arguments(const std::vector<uint64_t>& words, const std::string& kernel) {
   for (size_t i = 0; i < words.size(); ++i) {
     const auto* at = reinterpret_cast<unsigned char*>(words[i]);
-    if (words[i] < kLeastAddress || words[i] >= kEndOfAddresses || locate(at)) continue;
+    // Such as the number of a dropout and its limit: few addresses are so, of 4 GiB each.
+    const bool two_numbers = static_cast<uint32_t>(words[i]) < 16 || words[i] % sizeof(float) != 0;
+    if (words[i] < kLeastAddress || words[i] >= kEndOfAddresses || two_numbers || locate(at)) continue;
     unsigned char resident = 0;
     if (mincore(const_cast<unsigned char*>(at - words[i] % page()), 1, &resident) != 0) continue;  // nothing is there
     throw Error(kernel + ": word " + std::to_string(i) + " of its " + std::to_string(words.size()) +
