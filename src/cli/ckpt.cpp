@@ -97,16 +97,6 @@ std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
   return tensors;
 }
 
-/// The names of tensors that are not finite; those that the manifest does not name are added to `wrong`.
-std::vector<std::string> not_finite_in(const Checkpoint& checkpoint, std::vector<std::string>& wrong) {
-  const std::vector<std::string> names = not_finite(all_tensors(checkpoint)), &known = checkpoint.manifest.not_finite;
-  for (const std::string& name : names)
-    if (std::ranges::find(known, name) == known.end())
-      wrong.push_back(str(in_quotes(checkpoint.state_path().parent_path().native()), ": tensor ", in_quotes(name),
-                          " is not finite, against its manifest", kTakeAnother));
-  return names;
-}
-
 /// A link that leads nowhere is not.
 bool is_gone(const Path& path) { return kind_of_entry(path) == PathKind::nothing; }
 
@@ -131,7 +121,7 @@ int ls(const Words& words) {
       if (problems.empty()) {
         const Checkpoint checkpoint = store.load(step);
         ranks = std::to_string(provenance_from(checkpoint.state, checkpoint.state_path()).ranks);
-        not_finite = not_finite_in(checkpoint, problems);
+        not_finite = ct::not_finite(all_tensors(checkpoint));
       }
     } catch (const Error& e) {
       problems.emplace_back(e.what());
@@ -370,7 +360,7 @@ void verify_opened(const std::function<Checkpoint()>& open, const Path& path, st
                    std::vector<std::string>& problems, Missing missing) {
   std::vector<std::string> not_finite;
   try {
-    if (wrong.empty()) not_finite = not_finite_in(open(), wrong);
+    if (wrong.empty()) not_finite = ct::not_finite(all_tensors(open()));
   } catch (const Error& error) {
     if (error.code() == ExitCode::memory) throw;
     wrong = {error.what()};

@@ -16,7 +16,6 @@
 #include "cli/subverbs.h"
 #include "train/run/best_weights.h"
 #include "train/run/run_files.h"
-#include "train/run/run_state.h"
 #include "train/weights.h"
 
 namespace ct {
