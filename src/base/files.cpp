@@ -46,6 +46,18 @@ std::string_view remedy_for(int error) {
       return "raise the limit of open files (ulimit -n)";
     case ENOMEM:
       return "raise the limit of memory (ulimit -v) or give the job more";
+    case EMLINK:
+      return "the folder has as many folders as its file system allows: remove some, or choose another folder";
+    case EXDEV:
+      return "it and its folder are on different file systems: choose a folder that is not mounted apart";
+    case EBUSY:
+    case EAGAIN:
+      return "something else uses it: wait and start again, or choose another";
+    case EINVAL:
+    case ENODEV:
+    case ENOSYS:
+    case ENOTSUP:
+      return "its file system or device cannot do this: choose another";
     case EIO:
     case ESTALE:
       return "the disk or the network file system is failing: have it repaired, or choose another one";
@@ -292,10 +304,10 @@ void sync_folder(FileSystem& files, const Path& path) {
   const int fd = uninterrupted([&] { return files.open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0); });
   if (fd < 0 && errno == EACCES) return;  // it may be written, but not opened
   if (fd < 0) fail_io("open", folder, errno);
-  // Some network and FUSE file systems cannot sync a folder and say so with EINVAL: there is nothing more to ask for.
+  // Some network and FUSE file systems cannot sync a folder and say so: there is nothing more to ask for.
   const int result = uninterrupted([&] { return files.fsync(fd); }), error = errno;
   files.close(fd);
-  if (result != 0 && error != EINVAL && error != ENOTSUP) fail_io("sync", folder, error);
+  if (result != 0 && error != EINVAL && error != ENOTSUP && error != ENOSYS) fail_io("sync", folder, error);
 }
 
 void rename_file(FileSystem& files, const Path& from, const Path& to) {
@@ -320,8 +332,10 @@ void make_folders(FileSystem& files, const Path& path) {
   if (path.filename().empty()) return;  // "a/b/" after "a/b"
   if (uninterrupted([&] { return files.mkdir(path); }) == 0) return sync_folder(files, path.parent_path());
   const int error = errno;
-  // Another process may have made it meanwhile.
-  if (error != EEXIST || !is_folder(path)) fail_io("create the folder", path, error);
+  if (error == EEXIST && is_folder(path)) return;  // another process has made it meanwhile
+  if (error == EEXIST)
+    fail(ExitCode::usage, in_quotes(path.native()), " is no folder: move it away, or give another folder");
+  fail_io("create the folder", path, error);
 }
 
 bool remove_known(FileSystem& files, const Path& folder, const std::function<bool(const std::string&)>& is_ours) {

@@ -83,7 +83,7 @@ std::string read_input(const Path& path, size_t limit, ExitCode code, PipePatien
     text.resize(end + n);
     if (text.size() > limit)
       fail(code, "cannot read ", in_quotes(path.native()), ": it is larger than ", limit >> 20,
-           " MiB, the limit for such a file");
+           " MiB, the limit for such a file: give another");
   }
   return text;
 }

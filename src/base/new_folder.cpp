@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/paths.h"
+
 namespace ct {
 namespace fs = std::filesystem;
 namespace {
@@ -34,11 +36,14 @@ bool make_filled_folder(FileSystem& files, const Path& folder, const std::functi
   try {
     fill(temporary);
     sync_folder(files, temporary);
-    if (uninterrupted([&] { return files.rename(temporary, folder); }) == 0) {
+    const bool renamed = uninterrupted([&] { return files.rename(temporary, folder); }) == 0;
+    const int error = renamed ? 0 : errno;
+    // As in rename_file(), a lost reply.
+    if (renamed || (error == ENOENT && is_folder(folder) && !is_there(temporary))) {
       sync_folder(files, folder.parent_path());
       return true;
     }
-    if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) fail_io("create the folder", folder, errno);
+    if (error != ENOTEMPTY && error != EEXIST && error != ENOTDIR) fail_io("create the folder", folder, error);
   } catch (...) {
     fs::remove_all(temporary, ignored);
     throw;

@@ -289,7 +289,9 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
   const auto steps = list();
   std::optional<Error> unread;
   for (size_t i = steps.size(); i-- > 0;) {
-    const auto problems = problems_of(steps[i]);
+    auto problems = problems_of(steps[i]);
+    // Asked again, because a resume forgets what is newer than its checkpoint, and faults of a network pass.
+    if (!problems.empty()) problems = problems_of(steps[i]);
     if (problems.empty()) return steps[i];
     for (const Error& e : problems) {
       report(e.what());

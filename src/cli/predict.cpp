@@ -102,14 +102,13 @@ class NamedSets {
 };
 
 void add_images(ImageList& list, const PredictFlags& flags, NamedSets& sets) {
-  constexpr size_t kMostBytes = size_t{1} << 30;
   bool read_input_before = false;
   for (const std::string& word : flags.images) {
     if (word == "-") {
       if (std::exchange(read_input_before, true))
         fail(ExitCode::usage, "-: standard input holds one picture; give - once");
       try {
-        list.add_bytes(word, read_input("/dev/stdin", kMostBytes, ExitCode::data));
+        list.add_bytes(word, read_input("/dev/stdin", kMostPictureBytes, ExitCode::data));
       } catch (const Error& error) {
         if (error.code() != ExitCode::data) throw;
         list.refuse(word, error.what());

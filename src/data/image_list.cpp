@@ -12,12 +12,6 @@
 
 namespace ct {
 namespace fs = std::filesystem;
-namespace {
-
-constexpr size_t kLargestFile = size_t{1} << 30;
-
-}  // namespace
-
 std::optional<ImageOfSet> image_of_set(const std::string& word) {
   const size_t first = word.find(':'), second = first == word.npos ? first : word.find(':', first + 1);
   if (second == word.npos) return std::nullopt;
@@ -100,7 +94,7 @@ bool ImageList::read(int64_t i, const SampleKey& key, uint8_t* to) const {
     }
     const auto* const at_hand = std::get_if<std::string>(&item.source);
     const std::string read =
-        at_hand != nullptr ? "" : read_input(std::get<fs::path>(item.source), kLargestFile, ExitCode::data);
+        at_hand != nullptr ? "" : read_input(std::get<fs::path>(item.source), kMostPictureBytes, ExitCode::data);
     make_sample(std::as_bytes(std::span(at_hand != nullptr ? *at_hand : read)), transform_, key,
                 static_cast<uint32_t>(i), to);
     return true;

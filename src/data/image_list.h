@@ -24,6 +24,9 @@ struct ImageOfSet {
 /// nullopt: the word has another form.
 std::optional<ImageOfSet> image_of_set(const std::string& word);
 
+/// A file, or standard input, of more than that is no picture.
+inline constexpr size_t kMostPictureBytes = size_t{256} << 20;
+
 class ImageList final : public DataSet {
  public:
   /// Pictures become samples by `transform`. `class_names`: of the network that is asked.

@@ -11,6 +11,7 @@
 #include "base/checks.h"
 #include "base/error.h"
 #include "base/faulty_file_system.h"
+#include "base/new_folder.h"
 #include "base/paths.h"
 #include "base/temporary_folder.h"
 
@@ -54,7 +55,7 @@ TEST(Files, ErrorsNamePathAndReason) {
   std::filesystem::create_symlink(folder / "a", folder / "link");
   EXPECT_EQ(read_file(folder / "link"), "12345");
   io_error([&] { read_file(folder / "link", 100, MappedFile::Links::refuse); });
-  io_error([&] { make_folders(files, folder / "a" / "b"); });
+  error_of(ExitCode::usage, [&] { make_folders(files, folder / "a" / "b"); });
 }
 
 TEST(Files, QuotesKeepOneLine) {
@@ -110,6 +111,16 @@ TEST(Files, ARenameWhoseReplyIsLostIsDone) {
   EXPECT_NE(io_error([&] { write_file_atomic(nothing, folder / "a", "three"); }).find("No such file"),
             std::string::npos);
   EXPECT_EQ(read_file(folder / "a"), "two");
+}
+
+TEST(Files, AFolderWhoseReplyIsLostIsMade) {
+  TemporaryFolder folder;
+  LostReply files(true), nothing(false);
+  const auto fill = [](const Path& temporary) { std::ofstream(temporary / "a") << "one"; };
+  EXPECT_TRUE(make_filled_folder(files, folder / "made", fill));
+  EXPECT_EQ(read_file(folder / "made" / "a"), "one");
+  io_error([&] { make_filled_folder(nothing, folder / "unmade", fill); });
+  EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"made"});
 }
 
 TEST(Files, TheLongestNameCanBeWritten) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "base/error.h"
 #include "base/faulty_file_system.h"
 #include "base/paths.h"
@@ -252,6 +254,18 @@ TEST_F(StoreTest, AStateThatNoRunHasIsPassedOver) {
   EXPECT_EQ(strict.newest_good(ignore), 5);
   EXPECT_EQ(strict.verify(6).size(), 1u);
   EXPECT_EQ(store_.newest_good(ignore), 6);
+}
+
+TEST_F(StoreTest, AFaultThatPassesIsNoReasonToFallBack) {
+  for (const int64_t step : {5, 6}) save(store_, step, static_cast<uint32_t>(step));
+  int faults = 1;
+  const Store flaky(files_, path_, {}, [&](const Checkpoint& checkpoint) {
+    if (checkpoint.manifest.step == 6 && faults-- > 0) fail_io("read", checkpoint.state_path(), ESTALE);
+  });
+  const auto none = [](const std::string& line) { ADD_FAILURE() << line; };
+  EXPECT_EQ(flaky.newest_good(none), 6);
+  faults = 2;
+  EXPECT_EQ(flaky.newest_good(ignore), 5);
 }
 
 TEST_F(StoreTest, FilesOfOthersBecomeNoPartOfACheckpoint) {

@@ -117,6 +117,8 @@ def a_run_replaces_nothing_that_is_not_its_own():
     for words in [], ["--reset"]:
         fails(USAGE, finish(start([PROGRAM, *train_words(path("foreign-saved"), settings(), *words)])), "best-00000010.bin")
     expect_equal(content_of(mine), b"somebody's own\n")
+    for output in path("foreign-saved/ckpt/best-00000010.bin"), path("foreign-saved/ckpt/best-00000010.bin/run"):
+        fails(USAGE, run(*train_words(output, settings())), "best-00000010.bin", "is no folder", "another")
     # The run's own configuration, in its own folder.
     folder = os.path.dirname(file_of("own/config.yaml", config_text()))
     fails(USAGE, run("--config", "config.yaml", "--output", ".", cwd=folder), "config.yaml")

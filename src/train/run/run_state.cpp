@@ -118,7 +118,8 @@ RunState run_state_from(const Json& json, const Path& file) {
   RunState state;
   const auto read = [&](const char* name, auto& value) {
     const auto at = json.find(name);
-    if (at == json.end() || !read_number(*at, value)) fail_damaged(file, str("has no number '", name, "'"));
+    if (at == json.end()) fail_damaged(file, str("has no number '", name, "'"));
+    if (!read_number(*at, value)) fail_damaged(file, str("has no number that a run counts as '", name, "'"));
   };
   each_field(state, read);
   each_rare_number(state, [&](const char* name, auto& value) {
