@@ -86,7 +86,12 @@ HolderFile::~HolderFile() {
 
 bool HolderFile::in_place() const {
   try {
-    return owner_in(text().value_or("")) == own_;
+    std::optional<std::string> there = text();
+    if (!there) {  // a process that takes it for stale gives it back: see remove_stale()
+      std::this_thread::sleep_for(kLook);
+      there = text();
+    }
+    return owner_in(there.value_or("")) == own_;
   } catch (const Error&) {
     return false;
   }
@@ -124,8 +129,28 @@ void HolderFile::take(const Wait& wait) {
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
              ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
     }
-    if (text() == there) remove_file(files_, path_);
+    remove_stale(*there);
   }
+}
+
+/// Removes the file if it still says `there`. Of two processes that do so at a time, the slower one finds the file of
+/// the run that was quicker, so it looks at what it has taken before it removes it.
+void HolderFile::remove_stale(const std::string& there) {
+  if (text() != there) return;
+  const Path taken =
+      path_.parent_path() / str(temporary_of(path_.filename()).native(), "-", host_name(), "-", getpid());
+  if (uninterrupted([&] { return files_.rename(path_, taken); }) != 0) {
+    if (errno == ENOENT) return;
+    fail_io("rename", path_, errno);
+  }
+  bool is_stale = false;
+  try {
+    is_stale = read_file(taken, kLongest, MappedFile::Links::refuse) == there;
+  } catch (const Error&) {  // text() says why
+  }
+  if (!is_stale && uninterrupted([&] { return files_.link(taken, path_); }) != 0 && errno != EEXIST)
+    return rename_file(files_, taken, path_);  // a file system without links
+  remove_file(files_, taken);
 }
 
 bool HolderFile::create() {

@@ -52,6 +52,7 @@ class HolderFile {
  private:
   bool create();
   void take(const Wait& wait);
+  void remove_stale(const std::string& there);
   bool gives_a_sign_of_life(const std::string& before, Seconds patience, const std::function<bool()>& give_up);
   std::optional<std::string> text() const;
   void write(int64_t beat);

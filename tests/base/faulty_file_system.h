@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <random>
@@ -201,7 +202,10 @@ class FaultyFileSystem : public FileSystem {
     const std::lock_guard lock(mutex_);
     if (fails(Op::rmdir, path)) return -1;
     if (::rmdir(path.c_str()) != 0) return -1;
-    log(path, [](const Path& p) { ::mkdir(p.c_str(), 0777); });
+    log(path, [inside = take_changes_in(absolute(path))](const Path& p) {
+      ::mkdir(p.c_str(), 0777);
+      for (size_t i = inside.size(); i-- > 0;) inside[i].undo(p / inside[i].path.filename());
+    });
     return 0;
   }
   int status(const Path& path, struct stat& info) override {
@@ -333,6 +337,14 @@ class FaultyFileSystem : public FileSystem {
   void move(const Path& from, const Path& to) {
     for (Change& c : changes_)
       if (c.path.parent_path() == from) c.path = to / c.path.filename();
+  }
+  /// What was removed from a removed folder comes back with that folder, never in another one of its name.
+  std::vector<Change> take_changes_in(const Path& folder) {
+    const auto others = std::stable_partition(changes_.begin(), changes_.end(),
+                                              [&](const Change& c) { return c.path.parent_path() != folder; });
+    std::vector<Change> inside(std::make_move_iterator(others), std::make_move_iterator(changes_.end()));
+    changes_.erase(others, changes_.end());
+    return inside;
   }
   Path save(const Path& path) {
     if (!exists(path) || std::filesystem::is_directory(path)) return {};

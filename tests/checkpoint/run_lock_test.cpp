@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/faulty_file_system.h"
@@ -231,6 +233,46 @@ TEST_P(WithoutLocks, WhoTookItOverIsNamed) {
 
 INSTANTIATE_TEST_SUITE_P(All, WithoutLocks,
                          testing::Values(Fault::no_lock, Fault::no_lock_service, Fault::no_lock_call));
+
+/// Before it renames a file for the first time, a quicker process has put its own in its place.
+class QuickerProcess : public QuickFileSystem {
+ public:
+  QuickerProcess(const Path& path, std::string text, bool links) : path_(path), text_(std::move(text)), links_(links) {}
+  int rename(const Path& from, const Path& to) override {
+    if (from == path_ && !std::exchange(was_quicker_, true)) spill(path_, text_);
+    return QuickFileSystem::rename(from, to);
+  }
+  int link(const Path& from, const Path& to) override {
+    return links_ ? QuickFileSystem::link(from, to) : (errno = EPERM, -1);
+  }
+  bool was_quicker() const { return was_quicker_; }
+
+ private:
+  const Path path_;
+  const std::string text_;
+  const bool links_;
+  bool was_quicker_ = false;
+};
+
+TEST(HolderFileTest, OfARunThatWasQuickerStays) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  const auto text = [](pid_t pid) {
+    return str("pid ", pid, " on host ", host_name(), ", pids of ", pid_space(), ", heartbeat 7\n");
+  };
+  for (const bool links : {true, false}) {
+    TemporaryFolder folder;
+    const Path path = folder / "holder";
+    spill(path, text(child));
+    QuickerProcess files(path, text(getppid()), links);
+    const std::string message = error_of(ExitCode::usage, [&] { HolderFile(files, path, {}); });
+    EXPECT_NE(message.find(str("pid ", getppid())), std::string::npos) << message;
+    EXPECT_TRUE(files.was_quicker());
+    EXPECT_EQ(read_file(path), text(getppid()));
+    EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"holder"});
+  }
+}
 
 TEST(RunLock, ALockThatFailsIsNamed) {
   TemporaryFolder folder, backups;

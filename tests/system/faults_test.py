@@ -1,5 +1,5 @@
 """Whole runs of 2 ranks on a disk that fails at its N-th operation, for every N: a start with its saves, event file and
-replacements of best.bin; a resume; an export; a conversion to a packed file. Then the same command, on a disk that
+replacements of best.bin; a resume; a reset; an export; a conversion to a packed file. Then the same command, on a disk that
 works, must find the old or the new state, whole, and end with the bits of an uninterrupted run.
 
 The disk is that of cifar-train-faulty (tests/faulty/), which is built beside the program. A sample of the cases by
@@ -135,7 +135,7 @@ class Training:
             expect(max(checkpoints(output)) >= max(saved), "saved %s, found %s" % (saved, checkpoints(output)))
 
     def go_on(self, output, fault):
-        done = finish(start([PROGRAM, *training(output)]))
+        done = finish(start([PROGRAM, *self.outcome(output)]))
         expect_equal(done.returncode, DONE, done.stdout, done.stderr)
         # Of a run that has ended all the same these are not written again, which would remove them.
         may = (".tmp-latest", ".tmp-evaluation.json", ".tmp-evaluation.png") if fault in LASTING else ()
@@ -148,6 +148,13 @@ class Training:
 class Resume(Training):
     def prepare(self, output):
         shutil.copytree(halfway(), output)
+
+
+class Reset(Resume):
+    """From nothing, once the run that is there is deleted."""
+
+    def outcome(self, output):
+        return [*training(output), "--reset"]
 
 
 class Replacement:
@@ -246,7 +253,7 @@ class Convert(Replacement):
         return path("fewer.ctpack")
 
 
-SCENARIOS = {"start": Training(), "resume": Resume(), "export": Export(), "onnx": ExportOnnx(), "convert": Convert()}
+SCENARIOS = {"start": Training(), "resume": Resume(), "reset": Reset(), "export": Export(), "onnx": ExportOnnx(), "convert": Convert()}
 
 
 # ---- faults
@@ -353,6 +360,11 @@ def a_start_on_a_disk_that_fails_for_a_while():
 @check
 def a_resume():
     fail_everywhere("resume", 24)
+
+
+@check
+def a_reset():
+    fail_everywhere("reset", 16)
 
 
 @check

@@ -219,12 +219,17 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
 static bool is_checkpoint_name(const std::string& name) { return step_of(name) || is_scratch_name(name); }
 
 void require_resettable(const Path& out) {
-  const auto names = list_folder(out);
-  if (std::all_of(names.begin(), names.end(), is_lock_name)) return;
+  // A reset, or the start after it, that was killed leaves these, and perhaps no sign of a run.
+  const auto may_be_left = [](const std::string& name) {
+    return is_lock_name(name) || is_run_file(name) || name == kCheckpointFolder || name == kEventFolder ||
+           name == kCsvFolder;
+  };
   const Path ckpt = out / kCheckpointFolder;
   if (kind_of_entry(ckpt) == PathKind::link && is_folder(ckpt))
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
          " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
+  const auto names = list_folder(out);
+  if (std::all_of(names.begin(), names.end(), may_be_left)) return;
   const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
   if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), is_checkpoint_name))
     fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),

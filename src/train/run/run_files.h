@@ -64,8 +64,8 @@ void require_own_files(const Path& out);
 /// their contents are kept. Returns a warning for each.
 std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out);
 
-/// A folder with other contents and no sign of a run (neither metrics.jsonl nor ckpt/step-…) is Error(ExitCode::usage),
-/// and so is one whose ckpt is a link.
+/// A folder with other contents than a run's and no sign of a run (neither metrics.jsonl nor ckpt/step-…) is
+/// Error(ExitCode::usage), and so is one whose ckpt is a link.
 void require_resettable(const Path& out);
 
 /// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
