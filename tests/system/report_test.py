@@ -165,15 +165,28 @@ def a_page_shows_a_run():
 def a_report_replaces_a_report_and_no_other_file():
     page_of(trained())
     page_of(trained())
-    for name in ("mine.html", "mine.csv", "mine.svg"):
+    for name in ("mine.html", "mine.csv", "mine.svg", "mine"):
         with open(path(name), "w") as file:
             file.write("<html>mine</html>")
-        for words in ([], ["--csv"], ["--svg"]):
+        for words in ([], ["--csv"] if name in ("mine.csv", "mine") else ["--svg"] if name == "mine.svg" else []):
             bad(USAGE, "was not written by this program", "report", trained(), *words, "--out", path(name))
         with open(path(name)) as file:
             expect_equal(file.read(), "<html>mine</html>")
     bad(USAGE, "there is no folder", "report", trained(), "--out", path("nowhere", "a.html"))
     bad(USAGE, "was not written", "report", trained(), "--csv", "--out", os.path.join(trained(), "metrics.csv"))
+
+
+@check
+def the_ending_of_out_names_the_form():
+    for name, beginning, words in (("form.csv", "run,event,", []), ("form.SVG", "<?xml", []), ("form.htm", "<!DOCTYPE", []),
+                                   ("form", "<!DOCTYPE", []), ("form.txt", "run,event,", ["--csv"])):
+        good("report", trained(), *words, "--out", path(name))
+        with open(path(name)) as file:
+            expect(file.read().startswith(beginning), name)
+    for name, words, said in (("a.svg", ["--csv"], "contradicts --csv"), ("a.html", ["--svg"], "contradicts --svg"),
+                              ("a.png", [], "give a name such as report.html")):
+        bad(USAGE, said, "report", trained(), *words, "--out", path(name))
+        expect(not os.path.exists(path(name)), name)
 
 
 @check
@@ -481,6 +494,14 @@ def a_folder_has_its_name_and_place():
 
 
 @check
+def a_run_that_is_given_twice_is_shown_once():
+    page, done = page_of(trained(), trained() + "/", "--out", path("twice.html"))
+    expect_equal(done.stderr, "warning: '%s/' is given twice: the report shows each run once\n" % trained())
+    expect_equal(page.row("state")[0][1], "finished")  # which a page of one run has
+    expect_in("1 run, written", page.text())
+
+
+@check
 def a_folder_of_runs_is_a_comparison():
     made_up(path("several", "b"), [step(1)])
     made_up(path("several", "a"), [step(1)], "seed: 2\n")
@@ -540,15 +561,28 @@ def the_best_row_of_a_sweep_is_marked():
     expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
     with open(os.path.join(output, "table.md")) as file:
         expect_in(rows["\u2605 %s (best)" % best][2].split()[0], file.read())
+    expect_match(good("report", output, "--text", COLUMNS="1000"),
+                 r"\nThe best: %s, [\d.]+ %% in the mean of 2 runs on the validation images\.\n" % re.escape(best))
     expect_in("A sweep of 4 runs, written", page.text())
     with open(os.path.join(output, "sweep.jsonl")) as file:
         plan = json.loads(file.readline())
     expect_equal((len(plan["runs"]), plan["keys"]), (4, ["seed", "scheduler.params.warmup_max_lr"]))
+    # Another run is none of its repeats, beside it or in its folder.
+    stranger = os.path.join(output, "stranger")
+    train(stranger, {"data.path": few(), "data.on_corrupt": "skip", "data.validation": 80, "train.epochs": 1, "seed": 7})
+    page, done = page_of(output)
+    expect_match(done.stderr, "^warning: .*'%s': is no run of the sweep" % re.escape(stranger))
+    expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
+    os.rename(stranger, path("stranger"))
+    page, _ = page_of(output, path("stranger"), "--out", path("beside-sweep.html"))
+    counts = sorted(cells[1] for mark, cells in page.rows if len(cells) == 4 and "warmup_max_lr=" in cells[0])
+    expect_equal(counts, ["1 of 1", "2 of 2", "2 of 2"])
     shutil.rmtree(os.path.join(output, plan["runs"][0]))
     page, done = page_of(output)
     expect_match(done.stderr, "^warning: .*the run's folder is gone")
     expect_in("A sweep of 4 runs, of which 4 have begun, 3 have ended", page.text())
     expect_in("No row is marked as the best", page.text())
+    expect_in("because not all runs of the sweep are here", " ".join(good("report", output, "--text").split()))
 
 
 # ---- terminal, table, picture
@@ -593,7 +627,8 @@ def the_picture_is_svg():
     expect_equal(root.tag, "{http://www.w3.org/2000/svg}svg")
     words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
     expect("Learning rate" in words and "optimizer step" in words, words)
-    good("report", trained(), trained(), "--svg", "--out", path("chart.svg"))
+    shutil.copytree(trained(), path("other"))
+    good("report", trained(), path("other"), "--svg", "--out", path("chart.svg"))
 
 
 # ---- hostile folders

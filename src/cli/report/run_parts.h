@@ -29,7 +29,8 @@ struct SavedStep {
 
 struct RunParts {
   Path folder;
-  std::string name;  // the folder as the user gave it; in a sweep, its name there
+  std::string name;   // the folder as the user gave it; in a sweep, its name there
+  std::string sweep;  // the folder of its sweep, beside which there are other runs; empty: it stands for itself
   RunRecords records;
   std::time_t written = 0;  // the newest record; 0: there is no file
   std::vector<ConfigKey> config;
