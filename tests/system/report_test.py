@@ -210,7 +210,7 @@ def a_run_that_goes_on_is_drawn_without_its_incomplete_line():
     folder = made_up(path("going-on"), [{"event": "start", "step": 0}, step(10), step(20), b'{"event":"step","st'])
     page, done = page_of(folder)
     expect_equal(done.stderr, "")
-    expect_in("was interrupted, or failed: the newest record is of", page.row("state")[0][1])
+    expect_in("was killed, or failed: the newest record is of", page.row("state")[0][1])
     expect_equal(page.row("optimizer steps")[0][1], "20")
     with open(os.path.join(folder, ".lock"), "w") as file:
         file.write("pid 1 on host elsewhere, pids of b/c\n")
@@ -225,10 +225,21 @@ def a_run_whose_lock_is_held_goes_on():
     expect_match(page_of(folder)[0].row("state")[0][1], "^goes on: the newest record is of")
     job.kill()
     finish(job)
-    expect_match(page_of(folder)[0].row("state")[0][1], "^was interrupted, or failed: the newest record is of")
+    page, _ = page_of(folder)
+    expect_match(page.row("state")[0][1], "^was killed, or failed: the newest record is of")
+    expect_equal(len(page.row("plane")[0]), 2)  # the recall of the class, whose name best.bin has
     with open(os.path.join(folder, "log.txt"), "w") as file:
         file.write("warning: a\nerror: diverged: 3 steps\n")
     expect_equal(page_of(folder)[0].row("state")[0][1], "failed: diverged: 3 steps")
+
+
+@check
+def a_run_that_diverged_says_so():
+    done = train(path("diverged"), {**FEW, "data.path": few(), "scheduler": "{}", "optimizer.type": "SGD",
+                                    "optimizer.params": "{lr: 1e38}", "gradient_clipping": 0}, expecting=DIVERGED)
+    why = re.search("error: (diverged: .*?);", done.stderr)[1]
+    page, done = page_of(path("diverged"))
+    expect_equal((page.row("state")[0][1], done.stderr), (why, ""))
 
 
 @check
@@ -687,7 +698,7 @@ def hostile_run(i):
     if config is not None:
         with open(os.path.join(folder, "config.yaml"), "w", errors="surrogatepass") as file:
             file.write(config)
-    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
+    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "best.bin", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
         at = os.path.join(folder, name)
         what = numbers.randrange(30)
         if what < 8 and os.path.lexists(at):

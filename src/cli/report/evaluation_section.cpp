@@ -215,14 +215,16 @@ class EvaluationPart {
   const size_t number_;
 };
 
-/// Of a run that has not ended the records have the accuracy of each class, without its name.
-void write_recalls(Markup& out, const std::vector<double>& per_class) {
+/// Of a run that has not ended the records have the accuracy of each class.
+void write_recalls(Markup& out, const RunParts& run) {
+  const std::vector<double>& per_class = run.records.per_class;
   const size_t shown = std::min(per_class.size(), kMostRows);
   Table table(out,
               shown < per_class.size() ? str("Accuracy of the first ", shown, " classes, newest evaluation")
                                        : "Accuracy of each class, newest evaluation",
               {{"class"}, {"recall", Column::number}});
-  for (size_t c = 0; c < shown; ++c) table.row_of(str("class ", c), {share_text(per_class[c])});
+  for (size_t c = 0; c < shown; ++c)
+    table.row_of(run.classes.empty() ? str("class ", c) : run.classes[c], {share_text(per_class[c])});
 }
 
 }  // namespace
@@ -251,7 +253,7 @@ void write_evaluation_of(Markup& out, const RunParts& run, size_t number) {
   if (run.evaluation)
     EvaluationPart(out, *run.evaluation, number).write();
   else
-    write_recalls(out, run.records.per_class);
+    write_recalls(out, run);
 }
 
 void draw_reliability(Markup& out, const std::vector<FinalEvaluation::Bin>& bins, size_t number) {

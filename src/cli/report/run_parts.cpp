@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "train/config/document.h"
 #include "train/run/run_files.h"
+#include "train/weights.h"
 
 namespace ct::report {
 namespace {
@@ -107,6 +108,15 @@ void read_checkpoints(RunParts& run) {
   }
 }
 
+/// The names of the classes that the records have accuracies of, as the run's weights tell them.
+void read_classes(RunParts& run) {
+  if (run.evaluation || run.records.per_class.empty()) return;
+  const Path best = run.folder / kBestFile, path = is_there(best) ? best : run.folder / kLastFile;
+  if (!is_there(path)) return;
+  std::vector<std::string> names = info_of(SafetensorsFile(path, SafetensorsFile::Check::header)).class_names;
+  if (names.size() == run.records.per_class.size()) run.classes = std::move(names);
+}
+
 /// The error in a log's last line.
 void read_failure(RunParts& run) {
   const Path path = run.folder / "log.txt";
@@ -126,7 +136,8 @@ void compare_parts(RunParts& run) {
   if (r.empty() && !run.checkpoints.empty())
     run.missing.push_back(str(kMetricsFile, run.written == 0 ? ": there is none" : ": there is no record in it"));
   if (!r.empty() && !is_there(run.folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
-  if (run.in_use == false && r.ended && run.reason() != "stopped" && !is_there(run.folder / kEvaluationFile))
+  const bool has_weights = r.ended && run.reason() != "stopped" && run.reason() != "diverged";
+  if (run.in_use == false && has_weights && !is_there(run.folder / kEvaluationFile))
     run.missing.push_back(
         str(kEvaluationFile, ": there is none, so the figures of its classes are missing: eval finds them anew"));
   if (!run.evaluation || r.empty()) return;
@@ -175,6 +186,7 @@ RunParts read_run(const Path& folder, const std::string& name) {
   read_part_of(run, kConfigFile, [&] { read_config(run); });
   read_part_of(run, kCheckpointFolder, [&] { read_checkpoints(run); });
   run.evaluation = read_evaluation(folder, run.missing);
+  read_part_of(run, "the names of the classes", [&] { read_classes(run); });
   read_part_of(run, kLockName, [&] { run.in_use = is_in_use(folder); });
   read_part_of(run, "log.txt", [&] { read_failure(run); });
   read_part_of(run, "the run", [&] { compare_parts(run); });

@@ -36,8 +36,9 @@ struct RunParts {
   std::vector<ConfigKey> config;
   std::vector<SavedStep> checkpoints;  // ascending
   std::optional<FinalEvaluation> evaluation;
-  std::optional<bool> in_use;  // by a process that trains; nullopt: by one of another host, perhaps
-  std::string failure;         // the error with which the log beside it ends, of a run that `sweep` or `compare` began
+  std::vector<std::string> classes;  // names for records.per_class; empty: not known
+  std::optional<bool> in_use;        // by a process that trains; nullopt: by one of another host, perhaps
+  std::string failure;  // the error with which the log beside it ends, of a run that `sweep` or `compare` began
   std::vector<std::string> missing;  // a line for each part that is damaged: the part and why
 
   /// The value of a key; empty: the configuration has none.
