@@ -13,7 +13,7 @@ from harness import *
 
 # All that the program writes into a page: whatever else is found there came from a run's folder.
 ELEMENTS = set("""html head meta title style body a header h1 h2 h3 nav ul li main section p div table caption thead tbody
-tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong wbr""".split())
+tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong bdi wbr""".split())
 ATTRIBUTES = set("""lang charset name content http-equiv class href id aria-label aria-labelledby aria-hidden role
 tabindex scope title width height viewbox preserveaspectratio overflow x y x1 x2 y1 y2 cx cy r d dx points stroke-dasharray
 transform style fill-opacity""".split())
@@ -266,6 +266,8 @@ def what_contradicts_itself_is_named():
         (lambda folder: rewritten("metrics.jsonl", '"version":"[^"]+"', '"version":"77.7"')(folder) or
          rewritten("metrics.jsonl", '{"event":"epoch"', '[{"event":"epoch"')(folder),
          r"metrics.jsonl: 1 line is no record that cifar-train \S+ knows: cifar-train 77.7 wrote them"),
+        (doubled, r"metrics.jsonl: \d+ records repeat steps or go back: it has lines twice"),
+        (another_config, "config.yaml: is of another run: seed is 8, in metrics.jsonl 42"),
     ]
     for i, (change, expected) in enumerate(cases):
         page, done = changed("contradiction-%d" % i, change)
@@ -279,6 +281,19 @@ def what_contradicts_itself_is_named():
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
     expect_equal(page_of(folder)[1].stderr, "")
+
+
+def doubled(folder):
+    with open(os.path.join(folder, "metrics.jsonl"), "r+b") as file:
+        file.write(file.read() * 2)
+
+
+def another_config(folder):
+    with open(os.path.join(folder, "config.yaml"), "r+") as file:
+        text = re.sub("seed: 42", "seed: 8", file.read().rpartition("# as cifar-train wrote it")[0])
+        file.seek(0)
+        file.truncate()
+        file.write("%s# as cifar-train wrote it, CRC32C %08x\n" % (text, crc32c(text.encode())))
 
 
 def in_place_of(at, make):

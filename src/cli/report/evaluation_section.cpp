@@ -199,11 +199,13 @@ class EvaluationPart {
       }
       out_.open("div");
       out_.shortened_element("strong", name(picture.label), kMostName);
-      for (const FinalEvaluation::Answer& answer : picture.answers)
-        out_.shortened_element("div",
-                               str(answer.answer == picture.label ? "\u2713 " : "", name(answer.answer), " ",
-                                   percent(answer.probability, 1)),
-                               kMostName);
+      for (const FinalEvaluation::Answer& answer : picture.answers) {
+        out_.open("div");
+        if (answer.answer == picture.label) out_.text("\u2713 ");
+        out_.shortened_element("bdi", name(answer.answer), kMostName);  // it may be written from right to left
+        out_.text(" " + percent(answer.probability, 1));
+        out_.close("div");
+      }
       out_.close("div");
       out_.close("li");
     }

@@ -49,6 +49,28 @@ void read_metrics(RunParts& run) {
                 : str(" that cifar-train ", version(), " knows: cifar-train ", writer, " wrote them")));
 }
 
+/// The records of a run that continues from a checkpoint are rewound to it, so that no step is told twice.
+void check_order(RunParts& run) {
+  if (const int64_t count = run.records.disordered; count > 0)
+    run.missing.push_back(str(kMetricsFile, ": ", counted(count, "record"),
+                              count == 1 ? " repeats a step or goes" : " repeat steps or go",
+                              " back: it has lines twice, or lines of another run"));
+}
+
+/// Has the folder the configuration of the run of which the records tell?
+void check_config(RunParts& run) {
+  const Tree &seed = child(run.records.start, "seed"), &model = child(run.records.start, "model");
+  const auto differs = [&](std::string_view key, const std::string& told) {
+    const std::string value = run.value(key);
+    if (value.empty() || value == told) return false;
+    run.missing.push_back(
+        str(kConfigFile, ": is of another run: ", key, " is ", value, ", in ", kMetricsFile, " ", told));
+    return true;
+  };
+  if (model.is_string() && differs("model.name", model.get<std::string>())) return;
+  if (seed.is_number()) differs("seed", seed.dump());
+}
+
 void flatten(const document::Node& node, const std::string& prefix, std::vector<ConfigKey>& keys) {
   for (const document::Entry& entry : node.entries) {
     const std::string key = prefix + entry.key;
@@ -129,6 +151,8 @@ void read_failure(RunParts& run) {
 /// What one part says of another one that is not there, or says otherwise.
 void compare_parts(RunParts& run) {
   const RunRecords& r = run.records;
+  check_order(run);
+  check_config(run);
   // The newest checkpoint is never removed; while a run goes on, a newer one may have replaced it.
   if (r.saved >= 0 && (run.checkpoints.empty() || run.checkpoints.back().step < r.saved))
     run.missing.push_back(
