@@ -64,7 +64,8 @@ int run(ct::Words words) {
   if (!words.empty()) {
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
       if (words.size() == 1) return print_help(), 0;
-      words = {words[1], "--help"};  // help VERB
+      words.erase(words.begin());  // help VERB, help data fetch
+      words.emplace_back("--help");
     }
     for (const auto& [name, print] : kHidden)
       if (words[0] == name) return print({words.begin() + 1, words.end()});

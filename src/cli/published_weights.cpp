@@ -1,6 +1,7 @@
 #include "cli/published_weights.h"
 
 #include <cstdlib>
+#include <regex>
 #include <sstream>
 
 #include "base/error.h"
@@ -12,10 +13,13 @@
 namespace ct {
 
 std::string mirror_problem(const std::string& address) {
-  return address.starts_with("http://") || address.starts_with("https://")
+  static const std::regex kAddress(
+      R"(https?://([^/?#\s]*@)?(\[[0-9a-f:.]+\]|[^/?#@:\[\]\s]+)(:[0-9]{1,5})?(/[^?#\s]*)?)", std::regex::icase);
+  constexpr size_t kLongest = 2000;  // for a longer one the search would need too much of the stack
+  return address.size() <= kLongest && std::regex_match(address, kAddress)
              ? ""
              : in_quotes(without_password(address)) +
-                   " is not the address of a folder, which begins with https:// or http://";
+                   " is not the address of a folder: give one such as https://HOST/FOLDER";
 }
 
 DownloadOptions download_options() {

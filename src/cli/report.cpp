@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <set>
 
 #include "base/cores.h"
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "cli/csv_table.h"
+#include "cli/report/comparison.h"
 #include "cli/report/export_curves.h"
 #include "cli/report/figures.h"
 #include "cli/report/page.h"
@@ -33,10 +36,35 @@ struct ReportFlags {
   bool text = false, csv = false, svg = false;
 };
 
+enum class Form : uint8_t { page, text, table, chart };
+
+/// The form by the options, otherwise by the ending of --out. Error(usage) if they contradict each other, or the ending
+/// is of no form.
+Form form_of(const ReportFlags& f) {
+  constexpr std::pair<std::string_view, Form> kEndings[] = {
+      {".html", Form::page}, {".htm", Form::page}, {".csv", Form::table}, {".svg", Form::chart}};
+  const std::string extension = lower_case(Path(f.out).extension().string());
+  const auto* const by_name = std::ranges::find(kEndings, extension, &std::pair<std::string_view, Form>::first);
+  const bool is_known = by_name != std::end(kEndings);
+  const Form given = f.text ? Form::text : f.csv ? Form::table : f.svg ? Form::chart : Form::page;
+  if (given == Form::page) {
+    if (is_known) return by_name->second;
+    if (!extension.empty())
+      fail(ExitCode::usage, "--out ", in_quotes(f.out), ": a report is a page, a table or a picture: give a name such ",
+           "as report.html, report.csv or report.svg");
+  } else if (is_known && by_name->second != given) {
+    const std::string own = f.csv ? "csv" : "svg";
+    fail(ExitCode::usage, "--out ", in_quotes(f.out), " contradicts --", own, ": give a name such as report.", own,
+         ", or leave --", own, " out");
+  }
+  return given;
+}
+
 /// Where a run lies, and its name in the report.
 struct NamedRun {
   Path folder;
   std::string name;
+  std::string sweep = "";  // the folder of its sweep, as the user gave it
 };
 
 /// The name of a folder as the user gave it; of "." and "..", its own.
@@ -58,7 +86,8 @@ std::vector<NamedRun> runs_in(const std::string& word, report::Report& report) {
   report.sweep = report::read_sweep(folder);
   if (report.sweep) {
     names = report.sweep->runs;
-    report.missing.insert(report.missing.end(), report.sweep->missing.begin(), report.sweep->missing.end());
+    for (const auto* lines : {&report.sweep->missing, &report.sweep->strangers})
+      report.missing.insert(report.missing.end(), lines->begin(), lines->end());
     if (names.empty())
       fail(ExitCode::usage, in_quotes(word),
            ": none of the sweep's runs has begun, or all are gone: run the sweep first");
@@ -70,8 +99,25 @@ std::vector<NamedRun> runs_in(const std::string& word, report::Report& report) {
            " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of several");
   }
   std::vector<NamedRun> runs;
-  for (const std::string& name : names) runs.push_back({folder / name, name});
+  for (const std::string& name : names) runs.push_back({folder / name, name, report.sweep ? name_of(word) : ""});
   return runs;
+}
+
+/// Leaves one of several runs in the same folder, and warns of the others.
+void remove_repeats(std::vector<NamedRun>& runs) {
+  std::set<Path> seen;
+  std::vector<std::string> repeated;
+  std::erase_if(runs, [&](const NamedRun& run) {
+    std::error_code unknown;
+    const Path place = std::filesystem::canonical(run.folder, unknown);
+    if (unknown || seen.insert(place).second) return false;
+    repeated.push_back(in_quotes(run.folder.native()));
+    return true;
+  });
+  if (repeated.empty()) return;
+  const size_t more = repeated.size() - 1;
+  warn(str(repeated.front(), " is given twice", more > 0 ? str(", and ", more, " more") : "",
+           ": the report shows each run once"));
 }
 
 /// What is known of the runs; several are read at once. Throws Error(usage) if nothing is a run; what else cannot be
@@ -91,9 +137,12 @@ report::Report read_report(const std::vector<std::string>& words) {
     }
   }
   if (words.size() > 1) report.sweep.reset();
+  remove_repeats(named);
   const auto read = [&](int64_t i) {
     const NamedRun& run = named[static_cast<size_t>(i)];
-    return report::read_run(run.folder, run.name);
+    report::RunParts parts = report::read_run(run.folder, run.name);
+    if (words.size() > 1) parts.sweep = run.sweep;
+    return parts;
   };
   const auto take = [&](int64_t, report::RunParts run) {
     if (is_run(run)) return report.runs.push_back(std::move(run));
@@ -105,7 +154,9 @@ report::Report read_report(const std::vector<std::string>& words) {
     fail(ExitCode::usage, report.missing.front(),
          report.missing.size() > 1 ? str("; nor does any of the ", report.missing.size() - 1, " others") : "",
          ": give the folder of a run, with its metrics.jsonl");
-  report.title = words.size() == 1 ? name_of(words.front()) : str("Comparison of ", report.runs.size(), " runs");
+  report.title = words.size() == 1         ? name_of(words.front())
+                 : report.runs.size() == 1 ? report.runs.front().name
+                                           : str("Comparison of ", report.runs.size(), " runs");
   return report;
 }
 
@@ -129,6 +180,10 @@ void print_text(const report::Report& report) {
     const std::string text = report.runs.size() > 1 ? str(i + 1, " ") : "";
     const std::string words = str(text, run.name, ": ", state_of(run), ". ", report::progress_in_words(run.records));
     std::printf("\n%s", wrapped(printable(trimmed(words)), static_cast<size_t>(terminal.columns)).c_str());
+  }
+  if (report.runs.size() > 1) {
+    const std::string best = printable(best_in_words(compare(report.runs, report.sweep), report.runs));
+    if (!best.empty()) std::printf("\n\n%s", wrapped(best, static_cast<size_t>(terminal.columns)).c_str());
   }
   std::printf("\n");
 }
@@ -163,7 +218,9 @@ int verb_report(const Words& words) {
   app.add_option("RUN", f.runs, "folders of runs, also of some that go on, of a sweep, or with runs in them")
       ->type_name("FOLDER")
       ->required();
-  app.add_option("--out", f.out, "the file to write (default: RUN/report.html; report.html for several)")
+  app.add_option(
+         "--out", f.out,
+         "the file to write: NAME.html, NAME.csv or NAME.svg (default: RUN/report.html; report.html for several)")
       ->type_name("FILE");
   auto* const text = app.add_flag("--text", f.text, "draw the curves in the terminal");
   auto* const csv = app.add_flag("--csv", f.csv, "the curves as a table, on standard output or in --out");
@@ -172,11 +229,12 @@ int verb_report(const Words& words) {
   csv->excludes(svg);
   if (!parse(app, words)) return 0;
 
+  const Form form = form_of(f);
   const report::Report report = read_report(f.runs);
   warn(missing_text(report));
-  if (f.text) return print_text(report), 0;
-  if (f.csv) return write_out(f.out, curve_table(report.runs), report::kCurveHeader), 0;
-  if (f.svg) return write_out(f.out, chart_file(report.runs), report::kChartBeginning), 0;
+  if (form == Form::text) return print_text(report), 0;
+  if (form == Form::table) return write_out(f.out, curve_table(report.runs), report::kCurveHeader), 0;
+  if (form == Form::chart) return write_out(f.out, chart_file(report.runs), report::kChartBeginning), 0;
   if (f.out.empty()) f.out = default_out(f.runs);
   write_out(f.out, page_text(report), report::kPageBeginning);
   std::printf("%s\n", printable(f.out).c_str());

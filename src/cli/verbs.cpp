@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -138,6 +139,24 @@ static std::string unexpected(const CLI::App& app) {
   return text;
 }
 
+/// "--ckpt is given twice, as 'a' and 'b'". Empty: there is no such option.
+static std::string repeated(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const Words& given = option->results();
+    if (option->get_items_expected_max() != 1 || given.size() < 2) continue;
+    const std::string place = option->get_positional() ? option->get_name(/*positional=*/true) + " (" : "";
+    return str(place, option->get_name(), place.empty() ? "" : ")", " is given ",
+               given.size() == 2 ? "twice" : str(given.size(), " times"), ", as ", in_quotes(given[0]), " and ",
+               in_quotes(given[1]), ": give it once");
+  }
+  return "";
+}
+
+/// Ends a message.
+static std::string see_help(const CLI::App& app, const std::string& message) {
+  return str(message, message.ends_with('?') ? " See " : "; see ", app.get_name(), " --help");
+}
+
 std::string examples_of(const Verb& verb) {
   return str("\nExamples:\n  ", verb.examples[0], "\n  ", verb.examples[1], "\n");
 }
@@ -168,10 +187,11 @@ bool parse(CLI::App& app, const Words& words) {
     for (const std::string& word : unknown)
       if (std::ranges::any_of(verbs(), [&](const Verb& verb) { return word == verb.name; }))
         fail(ExitCode::usage, word, " is a verb, which comes first: cifar-train ", word, " ...");
-    fail(ExitCode::usage, unexpected(app), "; see ", app.get_name(), " --help");
+    fail(ExitCode::usage, see_help(app, unexpected(app)));
   } catch (const CLI::ParseError& e) {  // such as a missing option, whose name may have been misspelt
-    const std::string words = unexpected(app);
-    fail(ExitCode::usage, words.empty() ? e.what() : words, "; see ", app.get_name(), " --help");
+    std::string message = unexpected(app);
+    if (message.empty()) message = repeated(app);
+    fail(ExitCode::usage, see_help(app, message.empty() ? e.what() : message));
   }
   return false;
 }

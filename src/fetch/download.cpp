@@ -21,11 +21,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kWait = 100ms;           // between two tries to take a lock
-constexpr auto kPause = 500ms;          // before a download goes on that hardly gained
-constexpr int kMostSmallGains = 3;      // tries in a row of which none brings kGain bytes
-constexpr uint64_t kGain = 1 << 14;     // bytes; with fewer in each answer a download would take days
-constexpr int kNoMoreBytes = 416;       // the status of HTTP
+constexpr auto kWait = 100ms;        // between two tries to take a lock
+constexpr auto kPause = 500ms;       // before a download goes on that hardly gained
+constexpr int kMostSmallGains = 3;   // tries in a row of which none brings kGain bytes
+constexpr uint64_t kGain = 1 << 14;  // bytes; with fewer in each answer a download would take days
+// Statuses of HTTP.
+constexpr int kNoMoreBytes = 416, kTooManyRequests = 429, kServerErrors = 500;
 constexpr uint64_t kTooMany = 1 << 16;  // bytes more than the file has, after which a server is not heard any longer
 
 /// "cifar-10-binary.tar.gz: 45.2 MB of 170.1 MB, 11.3 MB a second, 11 s left"
@@ -159,6 +160,7 @@ Download::Outcome Download::try_address(const std::string& address, const Publis
     const Attempt got = attempt(address, file, stall, console);
     const uint64_t now = size();
     outcome.problem = got.problem;
+    outcome.busy = got.status == kTooManyRequests || got.status >= kServerErrors;
     if (got.status >= 400 && (got.status != kNoMoreBytes || before == 0)) return outcome;
 
     bool is_other = got.too_many || got.status == kNoMoreBytes;
@@ -187,9 +189,10 @@ Download::Outcome Download::try_address(const std::string& address, const Publis
 }
 
 /// How a user gets the file, by what came of the addresses.
-std::string Download::remedy(const PublishedFile& file, const DownloadOptions& options, bool gained) const {
+std::string Download::remedy(const PublishedFile& file, const DownloadOptions& options, const Outcome& all) const {
   const Path folder = path().parent_path(), own = folder / file.name;
-  const std::string first = gained                    ? "run the command again, which goes on where it stopped, or give"
+  const std::string first = all.gained                ? "run the command again, which goes on where it stopped, or give"
+                            : all.busy                ? "try again later, or give"
                             : options.mirrors.empty() ? "give"
                                                       : "check the address, or give";
   const bool is_own_wrong = kind_of(own, ExitCode::data) == PathKind::file;
@@ -201,18 +204,18 @@ std::string Download::remedy(const PublishedFile& file, const DownloadOptions& o
 void Download::complete(const Published& of, const PublishedFile& file, const DownloadOptions& options,
                         Console& console) {
   if (size() > 0 && difference(path(), file).empty()) return;
-  std::string problems;
-  bool gained = false;
+  Outcome all;
   for (const std::string& server : options.mirrors.empty() ? of.servers : options.mirrors) {
     const std::string address = str(server, server.ends_with('/') ? "" : "/", file.name);
     console.note(str("downloading ", shown_address(address), " (", human_bytes(file.bytes), ")",
                      size() > 0 ? str(", from byte ", size(), " on") : ""));
     const Outcome outcome = try_address(address, file, options.stall, console);
     if (outcome.problem.empty()) return;
-    gained = gained || outcome.gained;
-    problems += str(problems.empty() ? "" : "; ", shown_address(address), ": ", outcome.problem);
+    all.gained = all.gained || outcome.gained;
+    all.busy = all.busy || outcome.busy;
+    all.problem += str(all.problem.empty() ? "" : "; ", shown_address(address), ": ", outcome.problem);
   }
-  fail(ExitCode::data, of.key, ": ", file.name, " was not downloaded: ", problems, "; ", remedy(file, options, gained));
+  fail(ExitCode::data, of.key, ": ", file.name, " was not downloaded: ", all.problem, "; ", remedy(file, options, all));
 }
 
 }  // namespace ct

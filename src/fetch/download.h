@@ -55,10 +55,11 @@ class Download {
   struct Outcome {
     std::string problem;  // empty: the file is complete
     bool gained = false;  // bytes came from which the same address may go on
+    bool busy = false;    // the server may have the file at another time
   };
   Outcome try_address(const std::string& address, const PublishedFile& file, std::chrono::seconds stall,
                       Console& console);
-  std::string remedy(const PublishedFile& file, const DownloadOptions& options, bool gained) const;
+  std::string remedy(const PublishedFile& file, const DownloadOptions& options, const Outcome& all) const;
 
   FileSystem* files_;
   std::unique_ptr<File> file_;

@@ -11,6 +11,26 @@
 namespace ct {
 namespace {
 
+/// Makes a folder with its parents, and in the end removes those that it made and that are empty: nothing was got.
+class FolderForDownloads {
+ public:
+  FolderForDownloads(FileSystem& files, const Path& folder) : files_(files) {
+    for (Path at = folder; !at.empty() && !is_there(at); at = at.parent_path())
+      if (at.has_filename()) made_.push_back(at);
+    make_folders(files, folder);
+  }
+  ~FolderForDownloads() {
+    for (const Path& folder : made_)
+      if (files_.rmdir(folder) != 0) return;
+  }
+  FolderForDownloads(const FolderForDownloads&) = delete;
+  FolderForDownloads& operator=(const FolderForDownloads&) = delete;
+
+ private:
+  FileSystem& files_;
+  std::vector<Path> made_;  // the deepest first
+};
+
 void tell_source(const Published& what, Console& console) {
   for (const PublishedFile& file : what.files)
     console.note(str(what.key, ": ", file.name, ", ", human_bytes(file.bytes), ", ", checksum_text(file)));
@@ -101,7 +121,7 @@ Path fetch_weights(FileSystem& files, const Published& weights, const DownloadOp
   console.progress("verifying " + path.string());
   if (is_done()) return found();
   if (is_there(path)) console.note(str(path.string(), ": ", difference(path, file), "; replacing it"));
-  make_folders(files, folder);
+  const FolderForDownloads made(files, folder);
   std::optional<Download> download = Download::begin(files, temporary_of(path), is_done, options, console);
   if (!download) return found();
   tell_source(weights, console);
@@ -119,7 +139,7 @@ Path fetch_set(FileSystem& files, const Published& set, const Path& data, const 
     return folder;
   };
   if (is_there(folder, ExitCode::data)) return found();
-  make_folders(files, data);
+  const FolderForDownloads made(files, data);
   tell_source(set, console);
   const std::optional<Parts> parts = get_parts(files, set, data, folder, options, console);
   if (!parts) return found();

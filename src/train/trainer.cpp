@@ -398,6 +398,7 @@ void Trainer::give_up(const std::string& why) {
   run_on_all_ranks(comm_, [&] {
     if (folder_) finite = folder_->newest_finite().string();
   });
+  if (!ended_) summary_->record_end(RunFolder::kDiverged, {{"error", why}});
   fail_diverged(why, from_rank_0(comm_, finite));
 }
 

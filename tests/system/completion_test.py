@@ -58,6 +58,7 @@ def in_shell(shell, words, begin):
         lists("--set optimizer.type=Ada", r"Adagrad", r"AdamW")
         lists("eval --split ", r"test +train +val")  # words without descriptions
         shows("sweep --grid model.name=linear,resnet1", r"linear,resnet1(8|01|52)?")
+        shows("sweep --grid scheduler.type=WarmupLR,OneC", r"=WarmupLR,OneCycle ")
         shows("eval --split=v", r"--split=val ")
         shows("--config resnet18_", r"--config resnet18_imagenet\.yaml ")
         shows("--config my", r"--config ('my own.yaml'|my\\ own\.yaml|\"my own\.yaml\") ?")

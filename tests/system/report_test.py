@@ -13,7 +13,7 @@ from harness import *
 
 # All that the program writes into a page: whatever else is found there came from a run's folder.
 ELEMENTS = set("""html head meta title style body a header h1 h2 h3 nav ul li main section p div table caption thead tbody
-tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong wbr""".split())
+tr th td figure figcaption details summary svg desc text line polyline circle rect path g span strong bdi wbr""".split())
 ATTRIBUTES = set("""lang charset name content http-equiv class href id aria-label aria-labelledby aria-hidden role
 tabindex scope title width height viewbox preserveaspectratio overflow x y x1 x2 y1 y2 cx cy r d dx points stroke-dasharray
 transform style fill-opacity""".split())
@@ -165,15 +165,28 @@ def a_page_shows_a_run():
 def a_report_replaces_a_report_and_no_other_file():
     page_of(trained())
     page_of(trained())
-    for name in ("mine.html", "mine.csv", "mine.svg"):
+    for name in ("mine.html", "mine.csv", "mine.svg", "mine"):
         with open(path(name), "w") as file:
             file.write("<html>mine</html>")
-        for words in ([], ["--csv"], ["--svg"]):
+        for words in ([], ["--csv"] if name in ("mine.csv", "mine") else ["--svg"] if name == "mine.svg" else []):
             bad(USAGE, "was not written by this program", "report", trained(), *words, "--out", path(name))
         with open(path(name)) as file:
             expect_equal(file.read(), "<html>mine</html>")
     bad(USAGE, "there is no folder", "report", trained(), "--out", path("nowhere", "a.html"))
     bad(USAGE, "was not written", "report", trained(), "--csv", "--out", os.path.join(trained(), "metrics.csv"))
+
+
+@check
+def the_ending_of_out_names_the_form():
+    for name, beginning, words in (("form.csv", "run,event,", []), ("form.SVG", "<?xml", []), ("form.htm", "<!DOCTYPE", []),
+                                   ("form", "<!DOCTYPE", []), ("form.txt", "run,event,", ["--csv"])):
+        good("report", trained(), *words, "--out", path(name))
+        with open(path(name)) as file:
+            expect(file.read().startswith(beginning), name)
+    for name, words, said in (("a.svg", ["--csv"], "contradicts --csv"), ("a.html", ["--svg"], "contradicts --svg"),
+                              ("a.png", [], "give a name such as report.html")):
+        bad(USAGE, said, "report", trained(), *words, "--out", path(name))
+        expect(not os.path.exists(path(name)), name)
 
 
 @check
@@ -197,7 +210,7 @@ def a_run_that_goes_on_is_drawn_without_its_incomplete_line():
     folder = made_up(path("going-on"), [{"event": "start", "step": 0}, step(10), step(20), b'{"event":"step","st'])
     page, done = page_of(folder)
     expect_equal(done.stderr, "")
-    expect_in("was interrupted, or failed: the newest record is of", page.row("state")[0][1])
+    expect_in("was killed, or failed: the newest record is of", page.row("state")[0][1])
     expect_equal(page.row("optimizer steps")[0][1], "20")
     with open(os.path.join(folder, ".lock"), "w") as file:
         file.write("pid 1 on host elsewhere, pids of b/c\n")
@@ -212,10 +225,21 @@ def a_run_whose_lock_is_held_goes_on():
     expect_match(page_of(folder)[0].row("state")[0][1], "^goes on: the newest record is of")
     job.kill()
     finish(job)
-    expect_match(page_of(folder)[0].row("state")[0][1], "^was interrupted, or failed: the newest record is of")
+    page, _ = page_of(folder)
+    expect_match(page.row("state")[0][1], "^was killed, or failed: the newest record is of")
+    expect_equal(len(page.row("plane")[0]), 2)  # the recall of the class, whose name best.bin has
     with open(os.path.join(folder, "log.txt"), "w") as file:
         file.write("warning: a\nerror: diverged: 3 steps\n")
     expect_equal(page_of(folder)[0].row("state")[0][1], "failed: diverged: 3 steps")
+
+
+@check
+def a_run_that_diverged_says_so():
+    done = train(path("diverged"), {**FEW, "data.path": few(), "scheduler": "{}", "optimizer.type": "SGD",
+                                    "optimizer.params": "{lr: 1e38}", "gradient_clipping": 0}, expecting=DIVERGED)
+    why = re.search("error: (diverged: .*?);", done.stderr)[1]
+    page, done = page_of(path("diverged"))
+    expect_equal((page.row("state")[0][1], done.stderr), (why, ""))
 
 
 @check
@@ -242,6 +266,8 @@ def what_contradicts_itself_is_named():
         (lambda folder: rewritten("metrics.jsonl", '"version":"[^"]+"', '"version":"77.7"')(folder) or
          rewritten("metrics.jsonl", '{"event":"epoch"', '[{"event":"epoch"')(folder),
          r"metrics.jsonl: 1 line is no record that cifar-train \S+ knows: cifar-train 77.7 wrote them"),
+        (doubled, r"metrics.jsonl: \d+ records repeat steps or go back: it has lines twice"),
+        (another_config, "config.yaml: is of another run: seed is 8, in metrics.jsonl 42"),
     ]
     for i, (change, expected) in enumerate(cases):
         page, done = changed("contradiction-%d" % i, change)
@@ -255,6 +281,19 @@ def what_contradicts_itself_is_named():
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
     expect_equal(page_of(folder)[1].stderr, "")
+
+
+def doubled(folder):
+    with open(os.path.join(folder, "metrics.jsonl"), "r+b") as file:
+        file.write(file.read() * 2)
+
+
+def another_config(folder):
+    with open(os.path.join(folder, "config.yaml"), "r+") as file:
+        text = re.sub("seed: 42", "seed: 8", file.read().rpartition("# as cifar-train wrote it")[0])
+        file.seek(0)
+        file.truncate()
+        file.write("%s# as cifar-train wrote it, CRC32C %08x\n" % (text, crc32c(text.encode())))
 
 
 def in_place_of(at, make):
@@ -481,6 +520,14 @@ def a_folder_has_its_name_and_place():
 
 
 @check
+def a_run_that_is_given_twice_is_shown_once():
+    page, done = page_of(trained(), trained() + "/", "--out", path("twice.html"))
+    expect_equal(done.stderr, "warning: '%s/' is given twice: the report shows each run once\n" % trained())
+    expect_equal(page.row("state")[0][1], "finished")  # which a page of one run has
+    expect_in("1 run, written", page.text())
+
+
+@check
 def a_folder_of_runs_is_a_comparison():
     made_up(path("several", "b"), [step(1)])
     made_up(path("several", "a"), [step(1)], "seed: 2\n")
@@ -540,15 +587,28 @@ def the_best_row_of_a_sweep_is_marked():
     expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
     with open(os.path.join(output, "table.md")) as file:
         expect_in(rows["\u2605 %s (best)" % best][2].split()[0], file.read())
+    expect_match(good("report", output, "--text", COLUMNS="1000"),
+                 r"\nThe best: %s, [\d.]+ %% in the mean of 2 runs on the validation images\.\n" % re.escape(best))
     expect_in("A sweep of 4 runs, written", page.text())
     with open(os.path.join(output, "sweep.jsonl")) as file:
         plan = json.loads(file.readline())
     expect_equal((len(plan["runs"]), plan["keys"]), (4, ["seed", "scheduler.params.warmup_max_lr"]))
+    # Another run is none of its repeats, beside it or in its folder.
+    stranger = os.path.join(output, "stranger")
+    train(stranger, {"data.path": few(), "data.on_corrupt": "skip", "data.validation": 80, "train.epochs": 1, "seed": 7})
+    page, done = page_of(output)
+    expect_match(done.stderr, "^warning: .*'%s': is no run of the sweep" % re.escape(stranger))
+    expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
+    os.rename(stranger, path("stranger"))
+    page, _ = page_of(output, path("stranger"), "--out", path("beside-sweep.html"))
+    counts = sorted(cells[1] for mark, cells in page.rows if len(cells) == 4 and "warmup_max_lr=" in cells[0])
+    expect_equal(counts, ["1 of 1", "2 of 2", "2 of 2"])
     shutil.rmtree(os.path.join(output, plan["runs"][0]))
     page, done = page_of(output)
     expect_match(done.stderr, "^warning: .*the run's folder is gone")
     expect_in("A sweep of 4 runs, of which 4 have begun, 3 have ended", page.text())
     expect_in("No row is marked as the best", page.text())
+    expect_in("because not all runs of the sweep are here", " ".join(good("report", output, "--text").split()))
 
 
 # ---- terminal, table, picture
@@ -593,7 +653,8 @@ def the_picture_is_svg():
     expect_equal(root.tag, "{http://www.w3.org/2000/svg}svg")
     words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
     expect("Learning rate" in words and "optimizer step" in words, words)
-    good("report", trained(), trained(), "--svg", "--out", path("chart.svg"))
+    shutil.copytree(trained(), path("other"))
+    good("report", trained(), path("other"), "--svg", "--out", path("chart.svg"))
 
 
 # ---- hostile folders
@@ -652,7 +713,7 @@ def hostile_run(i):
     if config is not None:
         with open(os.path.join(folder, "config.yaml"), "w", errors="surrogatepass") as file:
             file.write(config)
-    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
+    for name in ("metrics.jsonl", "config.yaml", "evaluation.json", "evaluation.png", "best.bin", "ckpt", "sweep.jsonl", ".lock", "log.txt"):
         at = os.path.join(folder, name)
         what = numbers.randrange(30)
         if what < 8 and os.path.lexists(at):

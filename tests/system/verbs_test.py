@@ -173,6 +173,8 @@ def help_comes_before_or_after_the_verb():
     for words in (["help", "eval"], ["--help", "eval"], ["-h", "eval"]):
         expect_equal(good(*words), good("eval", "--help"))
     bad(USAGE, "did you mean 'eval'?", "help", "evla")
+    expect_equal(good("help", "data", "fetch"), good("data", "fetch", "--help"))
+    bad(USAGE, "is not a command of data", "help", "data", "nothing")
 
 
 @check

@@ -30,6 +30,7 @@ _cifar_train() {
       *)
         [[ $word == *[=/.] ]] && compopt -o nospace
         printf -v word %q "${word#"$before"}"
+        word=${word//\\,/,}  # %q guards commas, too
         COMPREPLY+=("$word")
         ;;
     esac

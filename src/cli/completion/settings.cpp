@@ -47,8 +47,13 @@ Candidates setting_candidates(const std::string& typed) {
   if (const size_t equals = typed.find('='); equals != typed.npos) {
     const auto key = keys.find(typed.substr(0, equals));
     if (key == keys.end()) return {};
-    const size_t begin = typed.find_last_of("=,") + 1;  // a comma: of a sweep's values
-    return values_of(key->second, typed.substr(begin), typed.substr(0, begin));
+    const size_t begin = typed.find_last_of("=,") + 1;  // a comma: of a sweep's values, each once
+    const std::string given = "," + typed.substr(equals + 1, begin - equals - 1);
+    Candidates found = values_of(key->second, typed.substr(begin), typed.substr(0, begin));
+    std::erase_if(found.words, [&](const Candidate& candidate) {
+      return given.find("," + candidate.word.substr(begin) + ",") != given.npos;
+    });
+    return found;
   }
   std::map<std::string, std::vector<std::string>> blocks;  // "train.": its keys; "seed=": itself
   for (const auto& [key, any] : keys)

@@ -6,6 +6,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "cli/report/texts.h"
+#include "metrics/log_format.h"
 
 namespace ct::report {
 namespace {
@@ -54,6 +56,7 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
   std::vector<Settings> all;
   const std::vector<std::string> keys =
       varied.empty() ? differing_keys(runs, varied) : std::vector(varied.begin(), varied.end());
+  const bool has_sweeps = std::ranges::any_of(runs, [](const RunParts& run) { return !run.sweep.empty(); });
   for (size_t i = 0; i < runs.size(); ++i) {
     std::string text;
     for (const std::string& key : keys) {
@@ -62,6 +65,7 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
         text += (text.empty() ? "" : ", ") + key + "=" + (value.empty() ? "-" : value);
     }
     if (text.empty()) text = "as configured";
+    if (has_sweeps) text = (runs[i].sweep.empty() ? runs[i].name : runs[i].sweep) + ": " + text;
     auto found = std::ranges::find(all, text, &Settings::text);
     if (found == all.end()) found = all.insert(all.end(), Settings{.text = text});
     found->runs.push_back(i);
@@ -91,6 +95,28 @@ std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vec
   std::vector<RunScores> scores;
   for (const Settings& one : settings) scores.push_back(one.scores);
   return Best{best_of(scores), *split};
+}
+
+Comparison compare(std::span<const RunParts> runs, const std::optional<SweepParts>& sweep) {
+  Comparison all;
+  if (sweep) all.varied = sweep->keys;
+  all.is_whole = !sweep || (runs.size() >= sweep->planned && sweep->missing.empty());
+  all.weights = common_weights(runs);
+  all.settings = settings_of(runs, all.varied);
+  if (all.is_whole && all.weights.empty()) all.best = best_settings(runs, all.settings);
+  return all;
+}
+
+std::string best_in_words(const Comparison& all, std::span<const RunParts> runs) {
+  if (!all.weights.empty()) return "All runs ended with the same weights, " + all.weights + ".";
+  if (!all.is_whole) return "None is named as the best, because not all runs of the sweep are here.";
+  if (!all.best) return "";
+  const Settings& best = all.settings[all.best->index];
+  const size_t first = best.runs.front(), repeats = best.scores.accuracies.size();
+  return str("The best: ", best.runs.size() > 1 ? best.text : str(first + 1, " ", runs[first].name), ", ",
+             percent(best.mean), repeats > 1 ? str(" in the mean of ", repeats, " runs") : "", " on the ",
+             split_word(all.best->by), " images",
+             all.best->by == EvaluatedSplit::val ? "." : ", which chose it, so that this figure is optimistic.");
 }
 
 }  // namespace ct::report

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/report/run_parts.h"
+#include "cli/report/sweep_parts.h"
 #include "cli/sweep/results.h"
 
 namespace ct::report {
@@ -14,7 +15,7 @@ namespace ct::report {
 /// configuration; without `output`, which every run has for itself.
 std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::span<const std::string> varied = {});
 
-/// Runs that differ by their seeds and folds only.
+/// Runs that differ by their seeds and folds only; of a sweep beside other runs, no others.
 struct Settings {
   std::string text;          // "optimizer.params.lr=0.01, train.epochs=2"; "as configured"
   std::vector<size_t> runs;  // indices
@@ -34,5 +35,16 @@ struct Best {
 /// As `sweep` names them (best_of()); nullopt if there are no others, or some run was not evaluated, or runs were
 /// evaluated on different splits.
 std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings);
+
+struct Comparison {
+  std::vector<std::string> varied;  // keys that tell the runs of a sweep apart, whether or not they differ yet
+  std::vector<Settings> settings;
+  std::string weights;   // common_weights()
+  bool is_whole = true;  // all runs of the sweep are here, if it is one: else none is the best
+  std::optional<Best> best;
+};
+Comparison compare(std::span<const RunParts> runs, const std::optional<SweepParts>& sweep);
+/// Which is the best, or why none is, in a sentence for a terminal; empty: there is nothing to say.
+std::string best_in_words(const Comparison& all, std::span<const RunParts> runs);
 
 }  // namespace ct::report

@@ -199,11 +199,13 @@ class EvaluationPart {
       }
       out_.open("div");
       out_.shortened_element("strong", name(picture.label), kMostName);
-      for (const FinalEvaluation::Answer& answer : picture.answers)
-        out_.shortened_element("div",
-                               str(answer.answer == picture.label ? "\u2713 " : "", name(answer.answer), " ",
-                                   percent(answer.probability, 1)),
-                               kMostName);
+      for (const FinalEvaluation::Answer& answer : picture.answers) {
+        out_.open("div");
+        if (answer.answer == picture.label) out_.text("\u2713 ");
+        out_.shortened_element("bdi", name(answer.answer), kMostName);  // it may be written from right to left
+        out_.text(" " + percent(answer.probability, 1));
+        out_.close("div");
+      }
       out_.close("div");
       out_.close("li");
     }
@@ -215,14 +217,16 @@ class EvaluationPart {
   const size_t number_;
 };
 
-/// Of a run that has not ended the records have the accuracy of each class, without its name.
-void write_recalls(Markup& out, const std::vector<double>& per_class) {
+/// Of a run that has not ended the records have the accuracy of each class.
+void write_recalls(Markup& out, const RunParts& run) {
+  const std::vector<double>& per_class = run.records.per_class;
   const size_t shown = std::min(per_class.size(), kMostRows);
   Table table(out,
               shown < per_class.size() ? str("Accuracy of the first ", shown, " classes, newest evaluation")
                                        : "Accuracy of each class, newest evaluation",
               {{"class"}, {"recall", Column::number}});
-  for (size_t c = 0; c < shown; ++c) table.row_of(str("class ", c), {share_text(per_class[c])});
+  for (size_t c = 0; c < shown; ++c)
+    table.row_of(run.classes.empty() ? str("class ", c) : run.classes[c], {share_text(per_class[c])});
 }
 
 }  // namespace
@@ -251,7 +255,7 @@ void write_evaluation_of(Markup& out, const RunParts& run, size_t number) {
   if (run.evaluation)
     EvaluationPart(out, *run.evaluation, number).write();
   else
-    write_recalls(out, run.records.per_class);
+    write_recalls(out, run);
 }
 
 void draw_reliability(Markup& out, const std::vector<FinalEvaluation::Bin>& bins, size_t number) {

@@ -180,7 +180,7 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
     if (!value.empty() && value != "-") pairs.emplace_back(name, value);
   };
   add("program", text_in(r.start, "version").empty() ? "" : "cifar-train " + text_in(r.start, "version"));
-  if (brief_state_of(run) == "failed") add("error", run.failure);
+  if (has_failed(run)) add("error", run.failure);
   add("host", text_in(r.start, "host"));
   add("device", text_in(r.start, "device"));
   add("connection of ranks", text_in(r.start, "collectives"));
@@ -254,9 +254,8 @@ std::string what_it_is_of(const Report& report) {
   const size_t planned = std::max({report.sweep->planned, report.sweep->begun, report.runs.size()});
   size_t ended = 0, failed = 0;
   for (const RunParts& run : report.runs) {
-    const std::string state = brief_state_of(run);
-    ended += run.records.ended && state != "stopped";
-    failed += state == "failed";
+    failed += has_failed(run);
+    ended += run.records.ended && run.reason() != "stopped" && !has_failed(run);
   }
   const std::string text = "A sweep of " + counted(static_cast<int64_t>(planned), "run");
   if (ended == planned) return text;

@@ -13,6 +13,7 @@
 #include "checkpoint/store.h"
 #include "train/config/document.h"
 #include "train/run/run_files.h"
+#include "train/weights.h"
 
 namespace ct::report {
 namespace {
@@ -46,6 +47,28 @@ void read_metrics(RunParts& run) {
             writer.empty() || writer == version()
                 ? ""
                 : str(" that cifar-train ", version(), " knows: cifar-train ", writer, " wrote them")));
+}
+
+/// The records of a run that continues from a checkpoint are rewound to it, so that no step is told twice.
+void check_order(RunParts& run) {
+  if (const int64_t count = run.records.disordered; count > 0)
+    run.missing.push_back(str(kMetricsFile, ": ", counted(count, "record"),
+                              count == 1 ? " repeats a step or goes" : " repeat steps or go",
+                              " back: it has lines twice, or lines of another run"));
+}
+
+/// Has the folder the configuration of the run of which the records tell?
+void check_config(RunParts& run) {
+  const Tree &seed = child(run.records.start, "seed"), &model = child(run.records.start, "model");
+  const auto differs = [&](std::string_view key, const std::string& told) {
+    const std::string value = run.value(key);
+    if (value.empty() || value == told) return false;
+    run.missing.push_back(
+        str(kConfigFile, ": is of another run: ", key, " is ", value, ", in ", kMetricsFile, " ", told));
+    return true;
+  };
+  if (model.is_string() && differs("model.name", model.get<std::string>())) return;
+  if (seed.is_number()) differs("seed", seed.dump());
 }
 
 void flatten(const document::Node& node, const std::string& prefix, std::vector<ConfigKey>& keys) {
@@ -107,6 +130,15 @@ void read_checkpoints(RunParts& run) {
   }
 }
 
+/// The names of the classes that the records have accuracies of, as the run's weights tell them.
+void read_classes(RunParts& run) {
+  if (run.evaluation || run.records.per_class.empty()) return;
+  const Path best = run.folder / kBestFile, path = is_there(best) ? best : run.folder / kLastFile;
+  if (!is_there(path)) return;
+  std::vector<std::string> names = info_of(SafetensorsFile(path, SafetensorsFile::Check::header)).class_names;
+  if (names.size() == run.records.per_class.size()) run.classes = std::move(names);
+}
+
 /// The error in a log's last line.
 void read_failure(RunParts& run) {
   const Path path = run.folder / "log.txt";
@@ -119,6 +151,8 @@ void read_failure(RunParts& run) {
 /// What one part says of another one that is not there, or says otherwise.
 void compare_parts(RunParts& run) {
   const RunRecords& r = run.records;
+  check_order(run);
+  check_config(run);
   // The newest checkpoint is never removed; while a run goes on, a newer one may have replaced it.
   if (r.saved >= 0 && (run.checkpoints.empty() || run.checkpoints.back().step < r.saved))
     run.missing.push_back(
@@ -126,7 +160,8 @@ void compare_parts(RunParts& run) {
   if (r.empty() && !run.checkpoints.empty())
     run.missing.push_back(str(kMetricsFile, run.written == 0 ? ": there is none" : ": there is no record in it"));
   if (!r.empty() && !is_there(run.folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
-  if (run.in_use == false && r.ended && run.reason() != "stopped" && !is_there(run.folder / kEvaluationFile))
+  const bool has_weights = r.ended && run.reason() != "stopped" && run.reason() != "diverged";
+  if (run.in_use == false && has_weights && !is_there(run.folder / kEvaluationFile))
     run.missing.push_back(
         str(kEvaluationFile, ": there is none, so the figures of its classes are missing: eval finds them anew"));
   if (!run.evaluation || r.empty()) return;
@@ -175,6 +210,7 @@ RunParts read_run(const Path& folder, const std::string& name) {
   read_part_of(run, kConfigFile, [&] { read_config(run); });
   read_part_of(run, kCheckpointFolder, [&] { read_checkpoints(run); });
   run.evaluation = read_evaluation(folder, run.missing);
+  read_part_of(run, "the names of the classes", [&] { read_classes(run); });
   read_part_of(run, kLockName, [&] { run.in_use = is_in_use(folder); });
   read_part_of(run, "log.txt", [&] { read_failure(run); });
   read_part_of(run, "the run", [&] { compare_parts(run); });

@@ -29,14 +29,16 @@ struct SavedStep {
 
 struct RunParts {
   Path folder;
-  std::string name;  // the folder as the user gave it; in a sweep, its name there
+  std::string name;   // the folder as the user gave it; in a sweep, its name there
+  std::string sweep;  // the folder of its sweep, beside which there are other runs; empty: it stands for itself
   RunRecords records;
   std::time_t written = 0;  // the newest record; 0: there is no file
   std::vector<ConfigKey> config;
   std::vector<SavedStep> checkpoints;  // ascending
   std::optional<FinalEvaluation> evaluation;
-  std::optional<bool> in_use;  // by a process that trains; nullopt: by one of another host, perhaps
-  std::string failure;         // the error with which the log beside it ends, of a run that `sweep` or `compare` began
+  std::vector<std::string> classes;  // names for records.per_class; empty: not known
+  std::optional<bool> in_use;        // by a process that trains; nullopt: by one of another host, perhaps
+  std::string failure;  // the error with which the log beside it ends, of a run that `sweep` or `compare` began
   std::vector<std::string> missing;  // a line for each part that is damaged: the part and why
 
   /// The value of a key; empty: the configuration has none.

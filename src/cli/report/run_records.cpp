@@ -173,14 +173,18 @@ bool take_line(std::string_view line, RunRecords& records) {
   return true;  // events that this version does not know are no damage
 }
 
+/// Returns how many of them come after a record of the same key or a later one.
 template <class Record, class Key>
-void keep_last_of_each(std::vector<Record>& records, const Key& key) {
+int64_t keep_last_of_each(std::vector<Record>& records, const Key& key) {
   const auto before = [&](const Record& a, const Record& b) { return key(a) < key(b); };
+  int64_t disordered = 0;
+  for (size_t i = 1; i < records.size(); ++i) disordered += before(records[i - 1], records[i]) ? 0 : 1;
   if (!std::ranges::is_sorted(records, before)) std::ranges::stable_sort(records, before);
   std::vector<Record> last;
   for (size_t i = 0; i < records.size(); ++i)
     if (i + 1 == records.size() || key(records[i]) < key(records[i + 1])) last.push_back(records[i]);
   records = std::move(last);
+  return disordered;
 }
 
 }  // namespace
@@ -196,8 +200,8 @@ RunRecords read_records(std::string_view text) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     if (!take_line(line, records)) ++records.damaged;
   }
-  keep_last_of_each(records.steps, [](const StepRecord& r) { return r.step; });
-  keep_last_of_each(records.epochs, [](const EpochRecord& r) { return r.step; });
+  records.disordered = keep_last_of_each(records.steps, [](const StepRecord& r) { return r.step; }) +
+                       keep_last_of_each(records.epochs, [](const EpochRecord& r) { return r.step; });
   keep_last_of_each(records.evals, [](const EvalRecord& r) { return std::pair(r.step, r.split); });
   return records;
 }

@@ -40,9 +40,10 @@ struct RunRecords {
   std::vector<double> per_class;  // accuracies of the newest evaluation's classes; NaN: a class without images
   Tree start, end;                // the newest records of these kinds; null: none. Not deep
   int64_t starts = 0;
-  int64_t saved = -1;   // the step of the newest checkpoint
-  bool ended = false;   // `end` is the last of the two
-  int64_t damaged = 0;  // lines that are no records
+  int64_t saved = -1;      // the step of the newest checkpoint
+  bool ended = false;      // `end` is the last of the two
+  int64_t damaged = 0;     // lines that are no records
+  int64_t disordered = 0;  // steps and epochs that do not come after those before them, as a run's do
   bool empty() const { return steps.empty() && epochs.empty() && evals.empty() && starts == 0 && end.is_null(); }
 };
 

@@ -50,7 +50,6 @@ std::string chosen_by(EvaluatedSplit split) {
                    "(data.validation) to choose by them.");
 }
 
-/// `varied`: keys that tell the runs of a sweep apart, whether or not they differ yet.
 void write_table_of_runs(Markup& out, std::span<const RunParts> runs, bool is_sweep,
                          const std::vector<std::string>& varied, const std::optional<Best>& best) {
   std::vector<std::string> keys = differing_keys(runs, varied);
@@ -140,19 +139,15 @@ void write_results(Markup& out, const RunParts& run) {
 }
 
 void write_comparison(Markup& out, std::span<const RunParts> runs, const std::optional<SweepParts>& sweep) {
-  const std::vector<std::string> varied = sweep ? sweep->keys : std::vector<std::string>();
-  const bool all_here = !sweep || (runs.size() >= sweep->planned && sweep->missing.empty());
-  const std::string weights = common_weights(runs);
-  const std::vector<Settings> all = settings_of(runs, varied);
-  const std::optional<Best> best = all_here && weights.empty() ? best_settings(runs, all) : std::nullopt;
-  const bool has_repeats = all.size() < runs.size();  // else the rows of both tables are the same
-  if (!weights.empty())
-    out.element("p", "All runs ended with the same weights, " + weights + ".");
-  else if (has_repeats && all.size() > 1)
-    write_table_of_settings(out, all, best);
-  write_table_of_runs(out, runs, sweep.has_value(), varied, has_repeats ? std::nullopt : best);
-  if (best) out.element("p", chosen_by(best->by));
-  if (!all_here) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
+  const Comparison all = compare(runs, sweep);
+  const bool has_repeats = all.settings.size() < runs.size();  // else the rows of both tables are the same
+  if (!all.weights.empty())
+    out.element("p", "All runs ended with the same weights, " + all.weights + ".");
+  else if (has_repeats && all.settings.size() > 1)
+    write_table_of_settings(out, all.settings, all.best);
+  write_table_of_runs(out, runs, sweep.has_value(), all.varied, has_repeats ? std::nullopt : all.best);
+  if (all.best) out.element("p", chosen_by(all.best->by));
+  if (!all.is_whole) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
   if (!sweep) write_table_of_costs(out, runs);
 }
 

@@ -26,7 +26,7 @@ std::optional<SweepParts> read_sweep(const Path& folder) {
   if (kind_of(path) != PathKind::file) return {};
   const std::string text = read_file(path);
   const std::vector<std::string> names = list_folder(folder);
-  std::set<std::string> left(names.begin(), names.end()), begun;
+  std::set<std::string> left(names.begin(), names.end()), begun, planned;
   SweepParts sweep;
   const auto take = [&](const std::string& name) {
     if (kind_of_entry(folder / name) == PathKind::folder && may_be_run(folder / name)) sweep.runs.push_back(name);
@@ -36,7 +36,9 @@ std::optional<SweepParts> read_sweep(const Path& folder) {
     const Tree record = shallow_json(std::string_view(text).substr(begin, end - begin));
     if (!record.is_object()) continue;
     if (text_in(record, "event") == "sweep") {
-      sweep.planned = texts_in(record, "runs").size();
+      const std::vector<std::string> runs = texts_in(record, "runs");
+      sweep.planned = runs.size();
+      planned.insert(runs.begin(), runs.end());
       sweep.keys = texts_in(record, "keys");
     }
     const std::string name = text_in(record, "run");
@@ -47,7 +49,14 @@ std::optional<SweepParts> read_sweep(const Path& folder) {
       sweep.missing.push_back(in_quotes((folder / name).native()) +
                               ": the run's folder is gone, although sweep.jsonl says that it began");
   }
-  for (const std::string& name : left) take(name);
+  for (const std::string& name : left) {
+    const size_t before = sweep.runs.size();
+    take(name);
+    if (sweep.runs.size() == before || planned.empty() || planned.contains(name)) continue;
+    sweep.runs.pop_back();
+    sweep.strangers.push_back(in_quotes((folder / name).native()) +
+                              ": is no run of the sweep by its sweep.jsonl, and left out: give this folder by itself");
+  }
   sweep.begun = begun.size();
   return sweep;
 }

@@ -29,12 +29,19 @@ std::string split_word(EvaluatedSplit split) {
 
 std::string state_of(const RunParts& run) {
   if (const std::string reason = run.reason(); !reason.empty())
-    return reason == "stopped" ? "stopped on request; it can be continued" : reason;
+    return reason == "stopped" ? "stopped on request; it can be continued"
+           : reason == "diverged" && !text_in(run.records.end, "error").empty() ? text_in(run.records.end, "error")
+                                                                                : reason;
   if (run.records.ended) return "ended";
   const std::string written = run.written > 0 ? ": the newest record is of " + local_time(run.written) : "";
   if (run.in_use != false) return (run.in_use ? "goes on" : "goes on, or was interrupted") + written;
   if (!run.failure.empty()) return "failed: " + run.failure;
-  return (run.evaluation ? "ended, of which there is no record" : "was interrupted, or failed") + written;
+  return (run.evaluation ? "ended, of which there is no record" : "was killed, or failed") + written;
+}
+
+bool has_failed(const RunParts& run) {
+  const std::string state = brief_state_of(run);
+  return state == "failed" || state == "diverged";
 }
 
 std::string brief_state_of(const RunParts& run) {

@@ -23,5 +23,7 @@ std::string split_word(EvaluatedSplit split);
 std::string state_of(const RunParts& run);
 /// The same in two words at most.
 std::string brief_state_of(const RunParts& run);
+/// Has it ended with an error?
+bool has_failed(const RunParts& run);
 
 }  // namespace ct::report

@@ -266,6 +266,9 @@ void reset_run(FileSystem& files, const Path& out) {
 bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
 
 void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {
+  if (path == "-")
+    fail(ExitCode::usage, option,
+         " - names no file: give /dev/stdout for standard output, or ./- for a file of this name");
   const PathKind kind = kind_of(path);
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())

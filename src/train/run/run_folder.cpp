@@ -158,7 +158,7 @@ std::string RunFolder::end_at(int64_t step) const {
     const auto why = record.find("reason");
     reason = at == step && why != record.end() && why->is_string() ? why->get<std::string>() : "";
   });
-  return reason == kStopped ? "" : reason;
+  return reason == kStopped || reason == kDiverged ? "" : reason;
 }
 
 void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, const std::string& init,

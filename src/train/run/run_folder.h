@@ -55,9 +55,10 @@ class RunFolder {
   const std::optional<Config>& resumed_config() const { return resumed_config_; }
   bool contains(int64_t step) const;
   /// The reason in the `end` record of a run that ended here at that step (kFinished, kStoppedEarly); empty: it did not
-  /// end, or continues from there (kStopped, on request).
+  /// end, or continues from there (kStopped, on request; kDiverged).
   std::string end_at(int64_t step) const;
-  static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early", *kStopped = "stopped";
+  static constexpr const char *kFinished = "finished", *kStoppedEarly = "stopped early", *kStopped = "stopped",
+                              *kDiverged = "diverged";
 
   /// Prepares the folder: deletes an earlier run if requested, writes config.yaml, and rewinds metrics to `resumed`
   /// (null: a new run, whose weights come from the options `init`, if not empty).
