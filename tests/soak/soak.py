@@ -173,7 +173,10 @@ class Soak:
             allowed = codes and allowed | codes
             self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
             history.append(kind.__name__)
-        done = finish(job, timeout=LATE)
+        try:
+            done = finish(job, timeout=LATE)
+        except AssertionError as late:
+            raise AssertionError("\n".join([*history, str(late)])) from None
         text = "\n".join([*history, done.stdout, done.stderr])
         if allowed:
             expect(done.returncode in allowed, "exit code %d" % done.returncode, text)

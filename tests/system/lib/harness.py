@@ -219,9 +219,12 @@ def finish(job, timeout=120):
     try:
         out, err = job.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
+        # The ranks of mpirun have process groups of their own, but its session.
+        living = subprocess.run(["ps", "-o", "pid,ppid,stat,wchan:24,etime,args", "-s", str(job.pid)], capture_output=True,
+                                text=True).stdout
+        subprocess.run(["pkill", "-KILL", "-s", str(job.pid)])
         out, err = job.communicate()
-        raise AssertionError("%r took more than %d s\n%s%s" % (job.args, timeout, out, err))
+        raise AssertionError("%r took more than %d s\n%s%s%s" % (job.args, timeout, living, out, err))
     return subprocess.CompletedProcess(job.args, job.returncode, out, err)
 
 
