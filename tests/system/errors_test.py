@@ -417,7 +417,7 @@ def output_in_use():
 
 @check
 def output_that_cannot_be():
-    refused(IO, ["a-plain-file"], written("a-plain-file", ""), settings())
+    refused(USAGE, ["a-plain-file"], written("a-plain-file", ""), settings())
     refused(IO, ["/proc/nowhere"], "/proc/nowhere", settings())
 
 
