@@ -61,7 +61,7 @@ int verb_bench(const Words& words) {
   app.add_option("--elements", f.elements, "update, reduce: the number of elements")->check(positive_problem);
   app.add_option("--windows", f.windows, "number of timed windows; their median is printed")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--seconds", f.window, "length of a window in seconds")->check(CLI::Range(0.001, 60.0));
+  app.add_option("--seconds", f.window, "length of a window in seconds")->check(number_between(0.001, 60));
   app.add_flag("--ops", f.operations,
                "step: times each operation on one rank and compares it with the device's measured peaks");
   app.add_flag("--large", f.large,

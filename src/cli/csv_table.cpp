@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 
@@ -19,9 +20,7 @@ void require_replaceable_table(const Path& path, std::string_view header, std::s
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())
     fail(ExitCode::usage, option, " ", in_quotes(path.native()), " names no file: give the path of the file to write");
-  if (path.has_parent_path() && !is_folder(path.parent_path()))
-    fail(ExitCode::usage, option, " ", in_quotes(path.native()), ": there is no folder ",
-         in_quotes(path.parent_path().native()), ": create it, or give another file");
+  require_folder_of(path, option);
   if (kind == PathKind::nothing) return;
   const MappedFile file(path);
   const auto bytes = file.bytes();

@@ -101,8 +101,8 @@ int verb_lr_find(const Words& words) {
   LrFindFlags f;
   f.training.add_to(app);
   app.get_option("--lr")->group("");  // which is found here
-  app.add_option("--from", f.from, "the first rate")->check(CLI::PositiveNumber);
-  app.add_option("--to", f.to, "the last rate")->check(CLI::PositiveNumber);
+  app.add_option("--from", f.from, "the first rate")->check(number_between(1e-30, 1e30));
+  app.add_option("--to", f.to, "the last rate")->check(number_between(1e-30, 1e30));
   app.add_option("--steps", f.steps, "optimizer steps (default: 100, of small batches up to 1000)")
       ->check(CLI::Range(20, 10000));
   app.add_option("--ranks", f.ranks, "ranks as threads: a number or auto")->type_name("N");

@@ -48,7 +48,7 @@ void add_options(CLI::App& app, PredictFlags& f) {
   app.add_option("--sort", f.sort, "given | uncertain: the order of images; uncertain: the least probable answer first")
       ->check(CLI::IsMember({"given", "uncertain"}));
   app.add_option("--temperature", f.temperature, "divides the logits; eval --temperature fits it")
-      ->check(CLI::Range(0.001, 1000.0));
+      ->check(number_between(0.001, 1000));
   app.add_option("--batch-size", f.batch_size,
                  "images of a batch (default: at most as many as in the run's evaluations)")
       ->check(CLI::Range(int64_t{1}, int64_t{100000}));

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <regex>
 
@@ -209,6 +210,16 @@ std::string count_problem(const std::string& word) {
 std::string positive_problem(const std::string& word) {
   const bool zero = word.find_first_not_of('0') == word.npos;
   return count_problem(word).empty() && !zero ? "" : "give a whole number, 1 or more, not '" + printable(word) + "'";
+}
+
+std::function<std::string(const std::string&)> number_between(double least, double most) {
+  return [least, most](const std::string& word) {
+    double number = 0;
+    const char* const end = word.data() + word.size();
+    const auto [at, error] = std::from_chars(word.data(), end, number);
+    const bool is_in = error == std::errc() && at == end && number >= least && number <= most;
+    return is_in ? "" : str("give a number from ", least, " to ", most, ", not '", printable(word), "'");
+  };
 }
 
 }  // namespace ct

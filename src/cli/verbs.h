@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ std::string device_problem(const std::string& word);
 /// The same for whole numbers of 0 or more, and of 1 or more.
 std::string count_problem(const std::string& word);
 std::string positive_problem(const std::string& word);
+/// A check that takes numbers of that range; CLI::Range would take NaN too.
+std::function<std::string(const std::string& word)> number_between(double least, double most);
 
 /// The examples that end the help of a verb; empty: it is none, as `show` of `config show`.
 std::string examples_of(const Verb& verb);

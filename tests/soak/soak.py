@@ -3,6 +3,7 @@ import argparse
 import os
 import statistics
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system", "lib"))
 import clock
@@ -18,6 +19,7 @@ FEWEST = 5  # samples of a quarter that are compared
 # Samples are of different stages and moments, so that the medians of few of them differ by some percent without a leak.
 MOST_GROWTH = 1.05
 LATE = 600  # seconds after which a run that does not end is a failure
+STUCK = 60  # seconds without a rank after which mpirun is killed
 
 
 class Folder:
@@ -70,6 +72,7 @@ class Soak:
         self.output = os.path.join(self.folder.at, "run")
         self.counts = {}          # disturbances by kind
         self.wholes = 0           # runs that reached their end
+        self.stuck = 0            # mpirun that did not end with its ranks
         self.samples = []         # of each start: (ranks and kind, peak resident bytes, descriptors)
         self.sizes = []           # bytes of the run's folder without records, at each end of a run
         self.shared = []          # names in /dev/shm after each start
@@ -157,6 +160,18 @@ class Soak:
             except (OSError, TypeError):  # it has ended
                 pass
 
+    def end_a_stuck_mpirun(self, job):
+        """An mpirun of Open MPI 4.1 may wait forever for a rank that was killed while it connected (PMIX ERROR:
+        UNREACHABLE), although all ranks have ended: it is killed, and counted."""
+        lived = time.monotonic()
+        while job.poll() is None:
+            if ranks_of(job):
+                lived = time.monotonic()
+            elif time.monotonic() - lived > STUCK:
+                self.stuck += 1
+                job.kill()
+            time.sleep(1)
+
     def disturb_once(self, longest):
         """One start. Returns whether the run has ended."""
         ranks, job = self.start()
@@ -173,6 +188,7 @@ class Soak:
             allowed = codes and allowed | codes
             self.counts[kind.__name__] = self.counts.get(kind.__name__, 0) + 1
             history.append(kind.__name__)
+        threading.Thread(target=self.end_a_stuck_mpirun, args=(job,), daemon=True).start()
         try:
             done = finish(job, timeout=LATE)
         except AssertionError as late:
@@ -221,6 +237,8 @@ class Soak:
         """Fails if something has grown from the second quarter to the last, and says what could not be compared."""
         for name, count in sorted(self.counts.items()):
             print("%-16s %5d" % (name, count))
+        if self.stuck:
+            print("mpirun did not end with its ranks %d times" % self.stuck)
         grown, uncompared, few_of = [], [], set()
         # A sample may meet a file that is open for a moment: one descriptor more is no leak.
         for number, unit, moment in ((1, "KiB of peak memory", 0), (2, "descriptors", 1)):

@@ -200,7 +200,7 @@ def foreign_files_are_kept():
         expect(not os.path.exists(path("m" + ending)), ending)
     os.makedirs(path("folder.onnx"))
     fails(USAGE, export(path("folder.onnx"), output), "folder.onnx", "names no file")
-    fails(IO, export(path("no-such-folder", "m.onnx"), output), "no-such-folder")
+    fails(USAGE, export(path("no-such-folder", "m.onnx"), output), "no-such-folder")
     fails(USAGE, run("export", "--ckpt", output, "--out", os.path.join(output, "best.bin"), "--format", "onnx"), "best.bin")
 
 

@@ -112,7 +112,8 @@ def a_temperature_changes_probabilities_only():
         weights = [float(p) ** 0.5 for p in a[2::2]]
         for weight, p in zip(weights, b[2::2]):
             expect(abs(weight / sum(weights) - float(p)) < 1e-9, a, b)
-    fails(USAGE, run("predict", "--ckpt", trained(), "--temperature", 0, pictures()), "--temperature")
+    for wrong in 0, "nan", "inf":
+        fails(USAGE, run("predict", "--ckpt", trained(), "--temperature", wrong, pictures()), "--temperature")
 
 
 @check

@@ -180,6 +180,11 @@ def resume_never_and_reset():
     with open(path("foreign", "thesis.txt"), "w") as file:
         file.write("mine")
     fails(USAGE, train(path("foreign"), settings(), "--reset", expecting=USAGE), "foreign")
+    for own in "best.bin", "ckpt/step-%08d" % STEPS, ".":
+        before = snapshot(os.path.join(output, "ckpt"))
+        refused = train(output, settings(), "--reset", "--init", os.path.join(output, own), expecting=USAGE)
+        fails(USAGE, refused, "--reset would delete", "--init")
+        expect_equal(snapshot(os.path.join(output, "ckpt")), before)
     expect_equal(os.listdir(path("foreign")).count("thesis.txt"), 1)
 
 

@@ -121,6 +121,8 @@ def lr_find_draws_and_names_a_rate():
     expect(abs(one["lr"] - rate) < 0.05 * rate and len(one["losses"]) == one["steps"], one)
     bad(DIVERGED, "the loss falls clearly at no rate", *words, "--from", 30, "--to", 100)
     bad(USAGE, "--to", "lr-find", "--from", 1, "--to", 0.1)
+    for word in "nan", "0", "inf":
+        bad(USAGE, "--to: give a number from", "lr-find", "--to", word)
     bad(USAGE, "lr-find looks for the rate", *words, "--lr", 0.1)
     weights = os.path.join(trained(), "last.bin")
     linear = [*words, "--model", "linear", "--steps", 20, "--batch-size", 8, "--json"]

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "cli/verbs.h"
 
 namespace ct {
 namespace {
@@ -46,7 +47,9 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
     return app.add_flag(name, value, text)->group(kGroup);
   };
   const CLI::Range port(1, 65535);
-  const CLI::Validator count = CLI::Range(1, 65536) | CLI::IsMember(std::vector<int>{-1});  // DeepSpeed's word for all
+  const auto count = [](const std::string& word) {  // -1: DeepSpeed's word for all
+    return word == "-1" ? "" : number_between(1, 65536)(word);
+  };
   add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile,
       "lines \"NAME slots=N\"; default: /job/hostfile if it exists, else this machine")
       ->type_name("FILE");

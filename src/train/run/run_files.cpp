@@ -229,11 +229,20 @@ void require_resettable(const Path& out) {
     fail(ExitCode::usage, "--reset: ", in_quotes(ckpt.native()),
          " is a link, whose target is not deleted: empty that folder by hand, or give another --output");
   const auto names = list_folder(out);
-  if (std::all_of(names.begin(), names.end(), may_be_left)) return;
+  const auto is_ours = [](const RunFile& file) { return is_own(file.path, file.accepts); };
+  if (std::ranges::all_of(names, may_be_left) && std::ranges::all_of(run_files(out), is_ours)) return;
   const auto checkpoints = is_real_folder(ckpt) ? list_folder(ckpt) : std::vector<std::string>{};
   if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), is_checkpoint_name))
     fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
+}
+
+bool is_of_run(const Path& out, const Path& file) {
+  const Path real = replaced_by_writing(file), folder = absolute_of(real).parent_path(), ckpt = out / kCheckpointFolder;
+  const std::string name = real.filename();
+  if (same_place(folder, out)) return is_run_file(name);
+  if (same_place(folder, ckpt)) return saved_best_step(name).has_value();
+  return same_place(folder.parent_path(), ckpt) && is_checkpoint_name(folder.filename());
 }
 
 void reset_run(FileSystem& files, const Path& out) {
@@ -265,6 +274,12 @@ void reset_run(FileSystem& files, const Path& out) {
 
 bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
 
+void require_folder_of(const Path& path, std::string_view option) {
+  if (path.has_parent_path() && !is_folder(path.parent_path()))
+    fail(ExitCode::usage, option, " ", in_quotes(path.native()), ": there is no folder ",
+         in_quotes(path.parent_path().native()), ": create it, or give another file");
+}
+
 void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {
   if (path == "-")
     fail(ExitCode::usage, option,
@@ -273,6 +288,7 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view), st
   if (kind == PathKind::other) return;
   if (kind == PathKind::folder || !path.has_filename())
     fail(ExitCode::usage, in_quotes(path.native()), " names no file: give the path of the file to write");
+  require_folder_of(path, option);
   const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
   const std::string name = replaced.filename();
   if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))

@@ -68,6 +68,9 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
 /// Error(ExitCode::usage), and so is one whose ckpt is a link.
 void require_resettable(const Path& out);
 
+/// Is `file` one of a run in `out` that reset_run() deletes? Links are followed.
+bool is_of_run(const Path& out, const Path& file);
+
 /// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
 /// .lock and all other files remain. Throws as require_resettable(). The caller must hold the RunLock.
 void reset_run(FileSystem& files, const Path& out);
@@ -75,6 +78,8 @@ void reset_run(FileSystem& files, const Path& out);
 /// Is there no file, or weights with this program's marks, damaged or not?
 bool is_own_weights(const Path& path);
 
+/// Throws Error(usage) unless the folder of the file that an option names exists.
+void require_folder_of(const Path& path, std::string_view option);
 /// Throws Error(usage) unless a file may be written to `path`: it does not exist, is a device or pipe, or is empty or
 /// of this program, which `is_own` decides by its content, and no run needs it. `option` is for the message.
 void require_replaceable(const Path& path, bool (*is_own)(std::string_view content), std::string_view option = "--out");
