@@ -243,6 +243,11 @@ std::string sealed_sweep_file(const std::string& text, const char* open, const c
   return str(open, kSeal, crc_text(crc32c(text)), close, "\n", text);
 }
 
+bool has_sweep_table(const Path& folder) {
+  const Path table = folder / kSweepTable;
+  return kind_of(table) == PathKind::file && is_sealed(read_file(table));
+}
+
 void require_own_sweep_files(const Path& out) {
   if (holds_run(out))
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a run: give the sweep another --output");
