@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/report/texts.h"
 #include "metrics/log_format.h"
 
@@ -54,15 +55,16 @@ std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::spa
 
 std::string name_beside_others(const RunParts& run, bool one) {
   const auto last_part = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  std::string text;
+  if (run.sweep.empty()) return run.name;
+  std::vector<std::string> settings, repeat;
   for (const std::string& key : run.varied) {
     const std::string value = run.value(key), last = last_part(key);
-    if (!one && (key == "seed" || is_fold(key, value))) continue;
     const bool is_unique = std::ranges::count(run.varied, last, last_part) == 1;
-    text += (text.empty() ? "" : ", ") + (is_unique ? last : key) + "=" + (value.empty() ? "-" : value);
+    (key == "seed" || is_fold(key, value) ? repeat : settings)
+        .push_back((is_unique ? last : key) + "=" + (value.empty() ? "-" : value));
   }
-  if (run.sweep.empty()) return run.name;
-  return run.sweep + ": " + (text.empty() ? "as configured" : text);
+  if (one) settings.insert(settings.end(), repeat.begin(), repeat.end());
+  return run.sweep + ": " + (settings.empty() ? kAsConfigured : joined(settings, ", "));
 }
 
 std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied) {
@@ -77,7 +79,7 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
       if (key != "seed" && !is_fold(key, value))
         text += (text.empty() ? "" : ", ") + key + "=" + (value.empty() ? "-" : value);
     }
-    if (text.empty()) text = "as configured";
+    if (text.empty()) text = kAsConfigured;
     if (has_sweeps) text = name_beside_others(runs[i], /*one=*/false);
     auto found = std::ranges::find(all, text, &Settings::text);
     if (found == all.end()) found = all.insert(all.end(), Settings{.text = text});

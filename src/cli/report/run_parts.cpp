@@ -151,7 +151,8 @@ bool is_sha256(std::string_view text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-/// The weights of which the records tell: the first evaluation and each better one writes best.bin, and the end last.bin.
+/// The weights of which the records tell: the first evaluation and each better one writes best.bin, and the end
+/// last.bin.
 void check_weights(RunParts& run, bool has_ended) {
   if (run.in_use == false && !run.records.evals.empty() && !is_there(run.folder / kBestFile))
     run.missing.push_back(str(kBestFile, ": there is none, although ", kMetricsFile, " tells of an evaluation"));

@@ -21,8 +21,6 @@
 namespace ct {
 namespace {
 
-constexpr const char* kAsConfigured = "as configured";
-
 /// The number under a key; NaN where there is none, as for a loss that was not finite.
 double number(const Json& record, const char* key) {
   const auto at = record.find(key);

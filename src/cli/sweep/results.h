@@ -31,6 +31,9 @@ struct RunResult {
 /// The result of the run in that folder, by its train.best; nullopt if its records have no end.
 std::optional<RunResult> read_result(const Path& run, const Config& config);
 
+/// The settings of runs that vary nothing but folds and seeds.
+inline constexpr const char* kAsConfigured = "as configured";
+
 /// A planned run and its outcome.
 struct SweepOutcome {
   SweepRun run;
