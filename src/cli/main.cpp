@@ -59,11 +59,20 @@ bool stops_on_request(const ct::Words& words) { return trains(words) || words[0]
            ct::joined(ct::verbs(), ", ", &ct::Verb::name));
 }
 
+/// `help VERB`, `help data fetch`: a further word is a mistake.
+void require_no_more_than_a_verb(const ct::Words& words, const ct::Verb& verb) {
+  const size_t most = verb.has_commands ? 3 : 2;
+  if (words.size() > most)
+    ct::fail(ct::ExitCode::usage, ct::in_quotes(words[most]), " is not expected; see cifar-train help ", verb.name);
+}
+
 int run(ct::Words words) {
   const auto verbs = ct::verbs();
   if (!words.empty()) {
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
       if (words.size() == 1) return print_help(), 0;
+      for (const ct::Verb& verb : verbs)
+        if (words[1] == verb.name) require_no_more_than_a_verb(words, verb);
       words.erase(words.begin());  // help VERB, help data fetch
       words.emplace_back("--help");
     }

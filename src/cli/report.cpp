@@ -24,6 +24,7 @@
 #include "cli/report/text_chart.h"
 #include "cli/report/texts.h"
 #include "cli/verbs.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 namespace {
@@ -65,6 +66,8 @@ struct NamedRun {
   Path folder;
   std::string name;
   std::string sweep = "";  // the folder of its sweep, as the user gave it
+  std::vector<std::string> varied = {};
+  int64_t code = 0;
 };
 
 /// The name of a folder as the user gave it; of "." and "..", its own.
@@ -99,7 +102,14 @@ std::vector<NamedRun> runs_in(const std::string& word, report::Report& report) {
            " holds no run: give the folder of a run (its --output), with its metrics.jsonl, or of several");
   }
   std::vector<NamedRun> runs;
-  for (const std::string& name : names) runs.push_back({folder / name, name, report.sweep ? name_of(word) : ""});
+  for (const std::string& name : names) {
+    runs.push_back({folder / name, name});
+    if (!report.sweep) continue;
+    const auto code = report.sweep->codes.find(name);
+    runs.back().code = code == report.sweep->codes.end() ? 0 : code->second;
+    runs.back().varied = report.sweep->keys;
+    if (!report.sweep->keys.empty()) runs.back().sweep = name_of(word);
+  }
   return runs;
 }
 
@@ -141,7 +151,14 @@ report::Report read_report(const std::vector<std::string>& words) {
   const auto read = [&](int64_t i) {
     const NamedRun& run = named[static_cast<size_t>(i)];
     report::RunParts parts = report::read_run(run.folder, run.name);
-    if (words.size() > 1) parts.sweep = run.sweep;
+    parts.code = run.code;
+    if (parts.contradicts_sweep())
+      parts.missing.push_back(str(kSweepRecords, " says that its process failed with exit code ", run.code,
+                                  ", so it is no result: run the sweep again"));
+    if (words.size() == 1) return parts;
+    parts.sweep = run.sweep;
+    parts.varied = run.varied;
+    parts.name = name_beside_others(parts, /*one=*/true);
     return parts;
   };
   const auto take = [&](int64_t, report::RunParts run) {

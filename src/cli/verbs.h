@@ -23,6 +23,7 @@ struct Verb {
   int (*run)(const Words& words);
   std::array<const char*, 2> examples;  // at the end of its help
   bool on_all_ranks = false;            // under a launcher: runs on all ranks; false: on rank 0 only
+  bool has_commands = false;            // its first word is a command, which has options of its own
 };
 std::span<const Verb> verbs();
 

@@ -174,6 +174,8 @@ HttpAnswer http_get(const HttpRequest& request) {
   if (!answer.problem.empty()) return answer;
   if (code == CURLE_HTTP_RETURNED_ERROR && answer.status != 0) {  // 0: a proxy has refused
     answer.problem = str("the server answers ", answer.status, proxy_note(request.address));
+  } else if (code == CURLE_OUT_OF_MEMORY) {  // libcurl limits a line, and tells so
+    answer.problem = str("the server's answer has too long a header", proxy_note(request.address));
   } else if (code != CURLE_OK) {
     const std::string_view reason = transfer.reason.data();
     answer.problem =

@@ -14,8 +14,9 @@ def folder():
     """A user's folder: a configuration with a blank in its name, other files, a run's folder."""
     os.makedirs(path("here", "runs", "one"))
     os.makedirs(path("here", "bin"))
+    os.makedirs(path("here", "sp dir"))
     os.symlink(PROGRAM, path("here", "bin", "cifar-train"))
-    for name in ("my own.yaml", "my notes.txt", "weights.bin", "rules.txt"):
+    for name in ("my own.yaml", "my notes.txt", "weights.bin", "rules.txt", "sp dir/weights.bin"):
         with open(path("here", name), "w") as file:
             file.write("{}\n")
     return path("here")
@@ -65,6 +66,7 @@ def in_shell(shell, words, begin):
         shows("eval --ckpt weig", r"--ckpt weights\.bin ")
         shows("eval --ckpt=weig", r"--ckpt=weights\.bin")
         shows("--set data.path=weig", r"data\.path=weights\.bin")
+        shows(r"eval --ckpt sp\ dir/we", r"sp\\ dir/weights\.bin ")
         shows("report ru", r"report runs/")  # not rules.txt, which is no folder
         shows("doctor --js", r"doctor --json ")
         text = terminal.type(CLEAR + "~/bin/cifar-train rep" + TAB, r"cifar-train report ")

@@ -125,7 +125,7 @@ def the_right_file_comes_in_the_end():
 def or_a_clear_error_and_no_file():
     ways = {"stalls": "too slow", "drips": "remaining to read", "silent": "too slow",
             "too-short": "ended after 199900 of 200000 bytes",
-            "loops": "redirects", "to-a-file": "file", "other": "another file: it has 200000 bytes and SHA-256 ",
+            "loops": "redirects", "long-header": "the server's answer has too long a header", "to-a-file": "file", "other": "another file: it has 200000 bytes and SHA-256 ",
             "longer": "another file: it has 200001 bytes", "endless": "more than the 200000 bytes", "page": "a web page",
             "fails": "answers 500", "another-range": "sends another part", "nowhere": "answers 404"}
     with HostileServer({WEIGHTS: CONTENT}) as server:

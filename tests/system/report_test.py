@@ -209,12 +209,14 @@ def what_is_no_run_is_refused():
 def a_run_that_goes_on_is_drawn_without_its_incomplete_line():
     folder = made_up(path("going-on"), [{"event": "start", "step": 0}, step(10), step(20), b'{"event":"step","st'])
     page, done = page_of(folder)
-    expect_equal(done.stderr, "")
+    expect_match(done.stderr, "^warning: .*metrics.jsonl: its last line is no record, or was cut\n$")
     expect_in("was killed, or failed: the newest record is of", page.row("state")[0][1])
     expect_equal(page.row("optimizer steps")[0][1], "20")
     with open(os.path.join(folder, ".lock"), "w") as file:
         file.write("pid 1 on host elsewhere, pids of b/c\n")
-    expect_in("goes on, or was interrupted: the newest record is of", page_of(folder)[0].row("state")[0][1])
+    page, done = page_of(folder)
+    expect_equal(done.stderr, "")
+    expect_in("goes on, or was interrupted: the newest record is of", page.row("state")[0][1])
 
 
 @check
@@ -268,6 +270,14 @@ def what_contradicts_itself_is_named():
          r"metrics.jsonl: 1 line is no record that cifar-train \S+ knows: cifar-train 77.7 wrote them"),
         (doubled, r"metrics.jsonl: \d+ records repeat steps or go back: it has lines twice"),
         (another_config, "config.yaml: is of another run: seed is 8, in metrics.jsonl 42"),
+        (rewritten("metrics.jsonl", '"weights_sha256":"..', '"weights_sha256":"'),
+         "metrics.jsonl: weights_sha256 is not 64 hexadecimal digits"),
+        (lambda folder: append(os.path.join(folder, "metrics.jsonl"), bytes(500)),
+         "metrics.jsonl: its last line is no record, or was cut"),
+        *[(lambda folder, name=name, change=change: change(os.path.join(folder, name)), name + ": " + expected)
+          for name in ("best.bin", "last.bin") for change, expected in [
+              (os.remove, "there is none, although"), (lambda at: os.truncate(at, 5000), "truncated"),
+              (lambda at: in_place_of(at, os.mkdir), "regular file"), (lambda at: in_place_of(at, os.mkfifo), "regular file")]],
     ]
     for i, (change, expected) in enumerate(cases):
         page, done = changed("contradiction-%d" % i, change)
@@ -281,6 +291,11 @@ def what_contradicts_itself_is_named():
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
     expect_equal(page_of(folder)[1].stderr, "")
+
+
+def append(at, content):
+    with open(at, "ab") as file:
+        file.write(content)
 
 
 def doubled(folder):
@@ -304,13 +319,10 @@ def in_place_of(at, make):
 @check
 def damaged_checkpoints_are_named():
     last = checkpoints(trained())[-1]
-    def append(at):
-        with open(at, "ab") as file:
-            file.write(b"more")
     for i, (name, change, expected) in enumerate([
             ("optim-00-of-01.safetensors", os.remove, "it is missing"),
             ("weights.safetensors", lambda at: os.truncate(at, 5000), "it has 5000 bytes, the manifest says"),
-            ("weights.safetensors", append, "bytes, the manifest says"),
+            ("weights.safetensors", lambda at: append(at, b"more"), "bytes, the manifest says"),
             ("weights.safetensors", lambda at: flip(at, 50), "header"),
             ("weights.safetensors", lambda at: in_place_of(at, os.mkdir), "regular file"),
             ("weights.safetensors", lambda at: in_place_of(at, os.mkfifo), "regular file"),
@@ -544,6 +556,8 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
         lines = [step(1), {"event": "eval", "split": "val", "step": 1, "epoch": 1, "loss": 1, "accuracy": seed / 4}]
         made_up(os.path.join(folder, names[seed - 1]), [*lines, {"event": "end", "step": 1, "reason": "finished"}][:4 - seed],
                 "seed: %d\noptimizer: {params: {lr: 0.1}}\n" % seed)
+        for name in ("best.bin", "last.bin"):
+            os.link(os.path.join(trained(), name), os.path.join(folder, names[seed - 1], name))
     plan = {"event": "sweep", "initial": "", "runs": names, "keys": ["seed", "optimizer.params.lr"]}
     begun = [{"event": "begin", "run": name, "time": 1.0} for name in names[:2]]
 
@@ -566,6 +580,37 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
     page, done = report_with(plan, *begun, {"event": "begin", "run": names[2], "time": 1.0})
     expect_match(done.stderr, "^warning: .*'%s': the run's folder is gone, although sweep.jsonl" %
                  re.escape(os.path.join(folder, names[2])))
+    page, done = report_with(plan, *begun, {"event": "run", "run": names[0], "code": 8, "seconds": 1.0})
+    expect_in("sweep.jsonl says that its process failed with exit code 8, so it is no result", page.text())
+    expect_in("2 have begun, 0 have ended, 2 have failed", page.text())
+    expect_equal(page.row("1")[0][-1], "failed")
+
+
+@check
+def damaged_records_of_a_sweep_are_named():
+    folder = path("damaged-sweep")
+    made_up(os.path.join(folder, "seed=1"), [step(1)])
+    plan = json.dumps({"event": "sweep", "initial": "", "runs": ["seed=1"], "keys": ["seed"]}).encode() + b"\n"
+    begin = b'{"event":"begin","run":"seed=1","time":1.0}\n'
+    at, table = os.path.join(folder, "sweep.jsonl"), b"\n| settings |\n"
+
+    def write(content):
+        with open(at, "wb") as file:
+            file.write(content)
+    write(plan + begin)
+    expect_equal(page_of(folder)[1].stderr, "")
+    for change, expected in [(lambda: append(at, b"\0\0\n[]\n"), "2 lines are no record"),
+                             (lambda: write(plan + begin[:20]), "1 line is no record"),
+                             (lambda: write(b""), "the names of its runs are not in it"),
+                             (lambda: in_place_of(at, os.mkdir), "it is no file"),
+                             (lambda: os.rmdir(at) or os.mkfifo(at), "it is no file"),
+                             (lambda: os.remove(at) or append(os.path.join(folder, "table.md"), (
+                                 b"<!-- cifar-train sweep, CRC32C %08x -->\n" % crc32c(table)) + table),
+                              "it is gone, although there is a sweep's table.md")]:
+        change()
+        page, done = page_of(folder)
+        expect_match(done.stderr, "^warning: .*'%s': %s, so not all is known of the sweep\n$" % (re.escape(at), expected))
+        expect_in("A sweep of 1 run", page.text())
 
 
 @check
@@ -601,14 +646,45 @@ def the_best_row_of_a_sweep_is_marked():
     expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "2 of 2"]])
     os.rename(stranger, path("stranger"))
     page, _ = page_of(output, path("stranger"), "--out", path("beside-sweep.html"))
-    counts = sorted(cells[1] for mark, cells in page.rows if len(cells) == 4 and "warmup_max_lr=" in cells[0])
-    expect_equal(counts, ["1 of 1", "2 of 2", "2 of 2"])
+    counts = {cells[0].strip("\u2605 ").removesuffix(" (best)"): cells[1] for _, cells in page.rows if len(cells) == 4}
+    rates = [output + ": warmup_max_lr=" + rate for rate in loss]
+    expect_equal({name: counts.get(name) for name in [*rates, path("stranger")]},
+                 {**dict.fromkeys(rates, "2 of 2"), path("stranger"): "1 of 1"}, counts)
+    page.row("1: %s, seed=42" % rates[0])
+    # Nor is what failed by the sweep's records a result.
+    with open(os.path.join(output, "sweep.jsonl")) as file:
+        sweep = file.read()
+    with open(os.path.join(output, "sweep.jsonl"), "a") as file:
+        file.write(json.dumps({"event": "run", "run": plan["runs"][0], "code": 8, "seconds": 1.0}) + "\n")
+    page, done = page_of(output)
+    expect_match(done.stderr, "^warning: .*sweep.jsonl says that its process failed with exit code 8")
+    expect_equal(sorted(cells[1] for _, cells in page.rows if len(cells) == 4 and "warmup_max_lr=" in cells[0]),
+                 ["1 of 2", "2 of 2"])
+    expect(all(mark != "best" for mark, _ in page.rows), page.rows)
+    with open(os.path.join(output, "sweep.jsonl"), "w") as file:
+        file.write(sweep)
     shutil.rmtree(os.path.join(output, plan["runs"][0]))
     page, done = page_of(output)
     expect_match(done.stderr, "^warning: .*the run's folder is gone")
     expect_in("A sweep of 4 runs, of which 4 have begun, 3 have ended", page.text())
     expect_in("No row is marked as the best", page.text())
     expect_in("because not all runs of the sweep are here", " ".join(good("report", output, "--text").split()))
+
+
+@check
+def labels_of_a_narrow_page_do_not_touch():
+    for last in (1, 7, 400, 12500, 99999, 390000, 2999999):
+        folder = made_up(path("narrow-%d" % last), [step(1), step(last)] if last > 1 else [step(1)])
+        good("report", folder)
+        with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+            page = file.read()
+        expect_in("{ .chart .second { display: none } }", page)
+        labels = re.findall(r'<text class="tick" x="([\d.]+)%"[^>]*>([\d.,]+(?: M)?)<', page)
+        places = [(246 * float(share) / 100, 7 * len(text)) for share, text in labels]  # px on a page of 390
+        first = places[:1 + next(i for i in range(len(places)) if i + 1 == len(places) or places[i + 1][0] <= places[i][0])]
+        expect(len(first) >= 2, page)
+        for (a, width), (b, next_width) in zip(first, first[1:]):
+            expect(b - a > (width + next_width) / 2 + 4, last, labels)
 
 
 # ---- terminal, table, picture

@@ -177,6 +177,8 @@ def help_comes_before_or_after_the_verb():
     bad(USAGE, "did you mean 'eval'?", "help", "evla")
     expect_equal(good("help", "data", "fetch"), good("data", "fetch", "--help"))
     bad(USAGE, "is not a command of data", "help", "data", "nothing")
+    for words in (["report", "extra"], ["data", "fetch", "extra"]):
+        bad(USAGE, "'extra' is not expected; see cifar-train help " + words[0], "help", *words)
 
 
 @check

@@ -77,10 +77,11 @@ function __cifar_train_words
     set -l typed (commandline -ct)
     set -l before (string match -r '^.*=' -- "$typed")
     set -l path (string replace -- "$before" '' "$typed")
+    set -l name (string unescape -- "$path"; or echo "$path")
     for line in ($program __complete $given "$typed" 2>/dev/null)
         switch $line
             case ':files'
-                printf '%s\n' "$before"(__fish_complete_path "$path")
+                printf '%s\n' "$before"(__fish_complete_path "$name")
             case ':folders'
                 printf '%s\n' "$before"(__fish_complete_directories "$path" '')
             case '*'

@@ -83,10 +83,12 @@ void draw_panel(Markup& out, const Panel& panel, const Axis& x, bool is_last) {
     out.element("text", tick_label(tick, panel.unit),
                 {{"class", "tick left"}, {"x", "-6"}, {"y", px(height_at(tick) + 4)}});
   }
-  for (const double tick : x.ticks) {
+  for (size_t i = 0; i < x.ticks.size(); ++i) {
+    const double tick = x.ticks[i];
     const std::string at = share(x.place(tick));
     out.empty("line", {{"class", "grid"}, {"x1", at}, {"x2", at}, {"y1", "0"}, {"y2", str(panel.height)}});
-    out.element("text", tick_text(tick), {{"class", "tick"}, {"x", at}, {"y", str(panel.height + 17)}});
+    out.element("text", tick_text(tick),
+                {{"class", i % 2 == 0 ? "tick" : "tick second"}, {"x", at}, {"y", str(panel.height + 17)}});
   }
   if (is_last)
     out.element("text", "optimizer step",
@@ -152,6 +154,7 @@ std::string chart_style() {
 .chart text { fill: var(--ink) }
 .chart .tick { fill: var(--quiet); text-anchor: middle }
 .chart .left { text-anchor: end }
+@media (max-width: 560px) { .chart .second { display: none } }
 .chart .title { font-weight: 600; font-size: 13px }
 .chart .name { font-size: 11px; font-weight: 600 }
 .grid { stroke: var(--grid); stroke-width: 1 }

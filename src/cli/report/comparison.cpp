@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cli/report/texts.h"
 #include "metrics/log_format.h"
 
@@ -22,7 +23,7 @@ std::optional<EvaluatedSplit> common_split(std::span<const RunParts> runs) {
   std::optional<std::tuple<EvaluatedSplit, int64_t, std::string>> common;
   for (const RunParts& run : runs) {
     const EvalRecord* const best = best_evaluation(run.records);
-    if (!best || std::isnan(best->accuracy)) return {};
+    if (!best || std::isnan(best->accuracy) || run.code != 0) return {};
     const std::tuple images(best->split, best->images, text_in(run.records.start, "dataset"));
     if (common && *common != images) return {};
     common = images;
@@ -52,6 +53,20 @@ std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::spa
   return order;
 }
 
+std::string name_beside_others(const RunParts& run, bool one) {
+  const auto last_part = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  if (run.sweep.empty()) return run.name;
+  std::vector<std::string> settings, repeat;
+  for (const std::string& key : run.varied) {
+    const std::string value = run.value(key), last = last_part(key);
+    const bool is_unique = std::ranges::count(run.varied, last, last_part) == 1;
+    (key == "seed" || is_fold(key, value) ? repeat : settings)
+        .push_back((is_unique ? last : key) + "=" + (value.empty() ? "-" : value));
+  }
+  if (one) settings.insert(settings.end(), repeat.begin(), repeat.end());
+  return run.sweep + ": " + (settings.empty() ? kAsConfigured : joined(settings, ", "));
+}
+
 std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied) {
   std::vector<Settings> all;
   const std::vector<std::string> keys =
@@ -64,12 +79,13 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
       if (key != "seed" && !is_fold(key, value))
         text += (text.empty() ? "" : ", ") + key + "=" + (value.empty() ? "-" : value);
     }
-    if (text.empty()) text = "as configured";
-    if (has_sweeps) text = (runs[i].sweep.empty() ? runs[i].name : runs[i].sweep) + ": " + text;
+    if (text.empty()) text = kAsConfigured;
+    if (has_sweeps) text = name_beside_others(runs[i], /*one=*/false);
     auto found = std::ranges::find(all, text, &Settings::text);
     if (found == all.end()) found = all.insert(all.end(), Settings{.text = text});
     found->runs.push_back(i);
-    if (const EvalRecord* const best = best_evaluation(runs[i].records); best && !std::isnan(best->accuracy)) {
+    const EvalRecord* const best = best_evaluation(runs[i].records);
+    if (best && !std::isnan(best->accuracy) && runs[i].code == 0) {
       found->scores.accuracies.push_back(best->accuracy);
       found->scores.losses.push_back(best->loss);
     }

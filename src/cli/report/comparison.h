@@ -15,11 +15,16 @@ namespace ct::report {
 /// configuration; without `output`, which every run has for itself.
 std::vector<std::string> differing_keys(std::span<const RunParts> runs, std::span<const std::string> varied = {});
 
+/// "runs/rates: lr=0.01, seed=1": the name of a sweep's run beside others, by the values of the keys that the sweep
+/// varies, each by the last part of its name if no other has it; without seed and fold unless it is `one` run of
+/// several repeats. Of another run its own name.
+std::string name_beside_others(const RunParts& run, bool one);
+
 /// Runs that differ by their seeds and folds only; of a sweep beside other runs, no others.
 struct Settings {
   std::string text;          // "optimizer.params.lr=0.01, train.epochs=2"; "as configured"
   std::vector<size_t> runs;  // indices
-  RunScores scores;          // of each evaluated run's best evaluation
+  RunScores scores;          // of each evaluated run's best evaluation, but of runs that failed in a sweep
   double mean = 0, deviation = 0;
 };
 std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<const std::string> varied = {});

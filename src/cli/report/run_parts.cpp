@@ -130,13 +130,12 @@ void read_checkpoints(RunParts& run) {
   }
 }
 
-/// The names of the classes that the records have accuracies of, as the run's weights tell them.
-void read_classes(RunParts& run) {
-  if (run.evaluation || run.records.per_class.empty()) return;
-  const Path best = run.folder / kBestFile, path = is_there(best) ? best : run.folder / kLastFile;
+/// Weights, by their header, and the names of the classes that the records have accuracies of.
+void read_weights(RunParts& run, std::string_view name) {
+  const Path path = run.folder / name;
   if (!is_there(path)) return;
   std::vector<std::string> names = info_of(SafetensorsFile(path, SafetensorsFile::Check::header)).class_names;
-  if (names.size() == run.records.per_class.size()) run.classes = std::move(names);
+  if (!run.evaluation && names.size() == run.records.per_class.size()) run.classes = std::move(names);
 }
 
 /// The error in a log's last line.
@@ -146,6 +145,22 @@ void read_failure(RunParts& run) {
   const std::string text(trimmed(read_file(path), " \t\r\n"));
   const std::string last = text.substr(text.rfind('\n') + 1);  // npos + 1: the text is one line
   if (constexpr std::string_view kError = "error: "; last.starts_with(kError)) run.failure = last.substr(kError.size());
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
+}
+
+/// The weights of which the records tell: the first evaluation and each better one writes best.bin, and the end
+/// last.bin.
+void check_weights(RunParts& run, bool has_ended) {
+  if (run.in_use == false && !run.records.evals.empty() && !is_there(run.folder / kBestFile))
+    run.missing.push_back(str(kBestFile, ": there is none, although ", kMetricsFile, " tells of an evaluation"));
+  if (run.in_use == false && has_ended && !is_there(run.folder / kLastFile))
+    run.missing.push_back(str(kLastFile, ": there is none, although the run has ended"));
+  const Tree& hash = child(run.records.end, "weights_sha256");
+  if (!hash.is_null() && !(hash.is_string() && is_sha256(hash.get_ref<const std::string&>())))
+    run.missing.push_back(str(kMetricsFile, ": weights_sha256 is not 64 hexadecimal digits"));
 }
 
 /// What one part says of another one that is not there, or says otherwise.
@@ -164,6 +179,9 @@ void compare_parts(RunParts& run) {
   if (run.in_use == false && has_weights && !is_there(run.folder / kEvaluationFile))
     run.missing.push_back(
         str(kEvaluationFile, ": there is none, so the figures of its classes are missing: eval finds them anew"));
+  check_weights(run, has_weights);
+  if (run.in_use == false && r.cut)
+    run.missing.push_back(str(kMetricsFile, ": its last line is no record, or was cut"));
   if (!run.evaluation || r.empty()) return;
   const FinalEvaluation& e = *run.evaluation;
   // It is written after the records of its step, just before the one of the end.
@@ -192,6 +210,10 @@ std::string RunParts::value(std::string_view key) const {
 
 std::string RunParts::reason() const { return records.ended ? text_in(records.end, "reason") : ""; }
 
+bool RunParts::contradicts_sweep() const {
+  return code != 0 && records.ended && reason() != "stopped" && reason() != "diverged";
+}
+
 bool may_be_run(const Path& folder) {
   const auto is_there_or_unreadable = [&](std::string_view name) {
     try {
@@ -210,7 +232,7 @@ RunParts read_run(const Path& folder, const std::string& name) {
   read_part_of(run, kConfigFile, [&] { read_config(run); });
   read_part_of(run, kCheckpointFolder, [&] { read_checkpoints(run); });
   run.evaluation = read_evaluation(folder, run.missing);
-  read_part_of(run, "the names of the classes", [&] { read_classes(run); });
+  for (const std::string_view name : {kLastFile, kBestFile}) read_part_of(run, name, [&] { read_weights(run, name); });
   read_part_of(run, kLockName, [&] { run.in_use = is_in_use(folder); });
   read_part_of(run, "log.txt", [&] { read_failure(run); });
   read_part_of(run, "the run", [&] { compare_parts(run); });

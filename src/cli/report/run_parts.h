@@ -31,6 +31,8 @@ struct RunParts {
   Path folder;
   std::string name;   // the folder as the user gave it; in a sweep, its name there
   std::string sweep;  // the folder of its sweep, beside which there are other runs; empty: it stands for itself
+  std::vector<std::string> varied;  // the keys that this sweep varies
+  int64_t code = 0;                 // the exit code of its process, by the records of its sweep; 0: no failure is known
   RunRecords records;
   std::time_t written = 0;  // the newest record; 0: there is no file
   std::vector<ConfigKey> config;
@@ -45,6 +47,8 @@ struct RunParts {
   std::string value(std::string_view key) const;
   /// "finished", "stopped early", "stopped": the reason in the last `end` record; empty: there is none since the start.
   std::string reason() const;
+  /// Has its process failed, by its sweep, although its own records tell of an end?
+  bool contradicts_sweep() const;
 };
 
 /// Does the folder have a file or folder of a run's name? A run that is being made may have one of them only.

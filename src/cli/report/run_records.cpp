@@ -200,6 +200,7 @@ RunRecords read_records(std::string_view text) {
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     if (!take_line(line, records)) ++records.damaged;
   }
+  records.cut = !text.empty() && !take_line(text, records);
   records.disordered = keep_last_of_each(records.steps, [](const StepRecord& r) { return r.step; }) +
                        keep_last_of_each(records.epochs, [](const EpochRecord& r) { return r.step; });
   keep_last_of_each(records.evals, [](const EvalRecord& r) { return std::pair(r.step, r.split); });

@@ -43,11 +43,11 @@ struct RunRecords {
   int64_t saved = -1;      // the step of the newest checkpoint
   bool ended = false;      // `end` is the last of the two
   int64_t damaged = 0;     // lines that are no records
+  bool cut = false;        // the text ends within a line that is no record: one that is being written, or was lost
   int64_t disordered = 0;  // steps and epochs that do not come after those before them, as a run's do
   bool empty() const { return steps.empty() && epochs.empty() && evals.empty() && starts == 0 && end.is_null(); }
 };
 
-/// A last line without its end is being written, and is left out.
 RunRecords read_records(std::string_view text);
 
 /// JSON as a program writes it: null where `text` is none, or has lists and objects more than 32 deep, which could

@@ -28,6 +28,7 @@ std::string split_word(EvaluatedSplit split) {
 }
 
 std::string state_of(const RunParts& run) {
+  if (run.contradicts_sweep()) return str("failed: its process ended with exit code ", run.code);
   if (const std::string reason = run.reason(); !reason.empty())
     return reason == "stopped" ? "stopped on request; it can be continued"
            : reason == "diverged" && !text_in(run.records.end, "error").empty() ? text_in(run.records.end, "error")
@@ -45,6 +46,7 @@ bool has_failed(const RunParts& run) {
 }
 
 std::string brief_state_of(const RunParts& run) {
+  if (run.contradicts_sweep()) return "failed";
   if (run.records.ended) return run.reason().empty() ? "ended" : run.reason();
   if (run.in_use == true) return "goes on";
   return run.in_use == false && !run.failure.empty() ? "failed" : "not ended";

@@ -21,8 +21,6 @@
 namespace ct {
 namespace {
 
-constexpr const char* kAsConfigured = "as configured";
-
 /// The number under a key; NaN where there is none, as for a loss that was not finite.
 double number(const Json& record, const char* key) {
   const auto at = record.find(key);
@@ -241,6 +239,11 @@ std::string results_text(const std::vector<SweepOutcome>& outcomes) {
 
 std::string sealed_sweep_file(const std::string& text, const char* open, const char* close) {
   return str(open, kSeal, crc_text(crc32c(text)), close, "\n", text);
+}
+
+bool has_sweep_table(const Path& folder) {
+  const Path table = folder / kSweepTable;
+  return kind_of(table) == PathKind::file && is_sealed(read_file(table));
 }
 
 void require_own_sweep_files(const Path& out) {

@@ -31,6 +31,9 @@ struct RunResult {
 /// The result of the run in that folder, by its train.best; nullopt if its records have no end.
 std::optional<RunResult> read_result(const Path& run, const Config& config);
 
+/// The settings of runs that vary nothing but folds and seeds.
+inline constexpr const char* kAsConfigured = "as configured";
+
 /// A planned run and its outcome.
 struct SweepOutcome {
   SweepRun run;
@@ -88,6 +91,9 @@ std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);
 
 /// A sweep's files in addition to kSweepRecords (train/run/run_files.h).
 inline constexpr const char *kSweepTable = "table.md", *kSweepResults = "results.txt", *kSweepPlot = "plot.svg";
+
+/// Has the folder a table that a sweep wrote?
+bool has_sweep_table(const Path& folder);
 
 /// Throws Error(usage) with the first file in `out` that a sweep would replace and that no sweep wrote.
 void require_own_sweep_files(const Path& out);

@@ -295,7 +295,8 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view), st
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another ", option);
   if (!is_own(path, accepts))
     fail(ExitCode::usage, in_quotes(path.native()),
-         " was not written by this program, which would replace it: give another ", option, ", or remove it first");
+         " was not written by this program, or was edited since, and would be replaced: give another ", option,
+         ", or remove it first");
 }
 
 void require_replaceable_weights(const Path& path) { require_replaceable(path, has_marks); }

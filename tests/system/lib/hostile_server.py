@@ -124,6 +124,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def silent(self):
         self.wait()
 
+    def long_header(self):
+        self.answer(200, self.content, X_Long="x" * 200000)
+
     def too_long(self):
         self.answer(200, self.content, len(self.content) + 100)
 
