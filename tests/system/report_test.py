@@ -247,12 +247,12 @@ def a_run_that_diverged_says_so():
 @check
 def what_contradicts_itself_is_named():
     with open(os.path.join(trained(), "metrics.jsonl")) as file:
-        start_line = file.readline()
+        first_lines = file.readline() + file.readline()
     last = checkpoints(trained())[-1]
     cases = [
         (rewritten("config.yaml", "epochs: 3", "epochs: 4"), "config.yaml: it was changed since the run wrote it"),
         (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), 0), "metrics.jsonl: there is no record in it"),
-        (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), len(start_line) + 1000),
+        (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), len(first_lines)),
          "metrics.jsonl: its end is missing"),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt")), "ckpt: the checkpoint of step %d, of which" % last),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt", "step-%08d" % last)),
@@ -276,8 +276,9 @@ def what_contradicts_itself_is_named():
          "metrics.jsonl: its last line is no record, or was cut"),
         *[(lambda folder, name=name, change=change: change(os.path.join(folder, name)), name + ": " + expected)
           for name in ("best.bin", "last.bin") for change, expected in [
-              (os.remove, "there is none, although"), (lambda at: os.truncate(at, 5000), "truncated"),
-              (lambda at: in_place_of(at, os.mkdir), "regular file"), (lambda at: in_place_of(at, os.mkfifo), "regular file")]],
+              (os.remove, "there is none, although"), (lambda at: os.truncate(at, 5000), ".*truncated"),
+              (lambda at: in_place_of(at, os.mkdir), ".*regular file"),
+              (lambda at: in_place_of(at, os.mkfifo), ".*regular file")]],
     ]
     for i, (change, expected) in enumerate(cases):
         page, done = changed("contradiction-%d" % i, change)

@@ -43,6 +43,7 @@ TEST(ReadRecords, CountsWhatIsNone) {
       "{\"event\":\"step\",\"step\":\"1\"}\n{\"event\":\"eval\",\"step\":1,\"split\":\"<b>\"}\n"
       "{\"event\":\"step\",\"step\":1e300}\n{\"event\":\"new kind\"}\n\n{\"event\":\"step\",\"st");
   EXPECT_EQ(r.damaged, 8);
+  EXPECT_TRUE(r.cut);
   EXPECT_TRUE(r.steps.empty());
   EXPECT_FALSE(read_records("{\"event\":\"start\"}\n").ended);
 }
