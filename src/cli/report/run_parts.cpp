@@ -154,7 +154,8 @@ bool is_sha256(std::string_view text) {
 /// The weights of which the records tell: the first evaluation and each better one writes best.bin, and the end
 /// last.bin.
 void check_weights(RunParts& run, bool has_ended) {
-  if (run.in_use == false && !run.records.evals.empty() && !is_there(run.folder / kBestFile))
+  const EvalRecord* const best = best_evaluation(run.records);
+  if (run.in_use == false && best && !std::isnan(best->accuracy) && !is_there(run.folder / kBestFile))
     run.missing.push_back(str(kBestFile, ": there is none, although ", kMetricsFile, " tells of an evaluation"));
   if (run.in_use == false && has_ended && !is_there(run.folder / kLastFile))
     run.missing.push_back(str(kLastFile, ": there is none, although the run has ended"));
