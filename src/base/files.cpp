@@ -334,7 +334,7 @@ void make_folders(FileSystem& files, const Path& path) {
   const int error = errno;
   if (error == EEXIST && is_folder(path)) return;  // another process has made it meanwhile
   if (error == EEXIST)
-    fail(ExitCode::usage, in_quotes(path.native()), " is no folder: move it away, or give another folder");
+    fail(ExitCode::io, in_quotes(path.native()), " is no folder: move it away, or give another folder");
   fail_io("create the folder", path, error);
 }
 

@@ -335,7 +335,7 @@ def a_set_of_several_files_lies_where_training_finds_it():
         fails(DATA, fetch(environment, *words, server.address("whole")), "t10k-labels-idx1-ubyte", "away")
         expect_equal(snapshot(data), kept)
     with open(path("no-folder"), "w"):
-        fails(USAGE, fetch(environment, "mnist", "--out", path("no-folder")), "no-folder")
+        fails(IO, fetch(environment, "mnist", "--out", path("no-folder")), "no-folder")
 
 
 @check

@@ -43,6 +43,7 @@ std::optional<SweepParts> read_sweep(const Path& folder) {
   };
   for (size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
     end = std::min(text.find('\n', begin), text.size());
+    if (end == begin) continue;
     const Tree record = shallow_json(std::string_view(text).substr(begin, end - begin));
     const std::string event = text_in(record, "event");
     if (event.empty()) {

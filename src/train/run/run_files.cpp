@@ -187,6 +187,8 @@ void require_own_files(const Path& out) {
   const auto refuse = [&](const Path& path, std::string_view why) {
     fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
   };
+  for (Path at = out; !at.empty() && !is_folder(at); at = at.parent_path())
+    if (is_there(at)) refuse(at, "is no folder");
   std::vector<Path> written = {out / kCheckpointFolder / kLatestFile};
   for (const std::string_view name : kRunFiles) written.push_back(out / name);
   for (const Path& path : written) {
@@ -265,9 +267,10 @@ void reset_run(FileSystem& files, const Path& out) {
     });
   remove_curves(files, out / kEventFolder, is_own_event_file);
   remove_curves(files, out / kCsvFolder, is_csv_series);
-  // metrics.jsonl last: until then a reset that was killed can be repeated.
+  // metrics.jsonl last, so that the folder shows until then that it holds a run.
   for (const std::string& name : names) {
-    if (is_run_file(name) && name != kMetricsFile && !is_real_folder(out / name)) remove_file(files, out / name);
+    const bool stays = name == kMetricsFile || name == kConfigFile;
+    if (is_run_file(name) && !stays && !is_real_folder(out / name)) remove_file(files, out / name);
   }
   remove_file(files, out / kMetricsFile);
 }

@@ -72,7 +72,8 @@ void require_resettable(const Path& out);
 bool is_of_run(const Path& out, const Path& file);
 
 /// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
-/// .lock and all other files remain. Throws as require_resettable(). The caller must hold the RunLock.
+/// .lock, config.yaml, which the command may name and the new run replaces, and all other files remain. Throws as
+/// require_resettable(). The caller must hold the RunLock.
 void reset_run(FileSystem& files, const Path& out);
 
 /// Is there no file, or weights with this program's marks, damaged or not?

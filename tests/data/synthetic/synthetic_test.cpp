@@ -94,7 +94,7 @@ TEST_F(SyntheticTest, TidiesUpWhatAKilledWriterLeft) {
 
 TEST_F(SyntheticTest, AFolderThatCannotBeMadeIsNamed) {
   write(root / "file", {1});
-  expect_error(ExitCode::usage, {(root / "file").string()}, [&] { write_synthetic(root / "file" / "set"); });
+  expect_error(ExitCode::io, {(root / "file").string()}, [&] { write_synthetic(root / "file" / "set"); });
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ TEST(ResetRun, DeletesOnlyItsOwnFiles) {
   spill(folder / "thesis.txt", "precious");
   spill(folder / "ckpt" / "notes.txt", "precious");
   reset_run(files, folder.path());
-  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{".lock", "ckpt", "metrics.csv", "thesis.txt"}));
+  EXPECT_EQ(list_folder(folder.path()),
+            (std::vector<std::string>{".lock", "ckpt", "config.yaml", "metrics.csv", "thesis.txt"}));
   EXPECT_EQ(list_folder(folder / "ckpt"), std::vector<std::string>{"notes.txt"});
 }
 
