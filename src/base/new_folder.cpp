@@ -52,6 +52,18 @@ bool make_filled_folder(FileSystem& files, const Path& folder, const std::functi
   return false;
 }
 
+std::vector<Path> missing_folders(const Path& folder) {
+  std::vector<Path> missing;
+  for (Path at = folder; !at.empty() && !is_there(at); at = at.parent_path())
+    if (at.has_filename()) missing.push_back(at);  // "a/b/" has the parent "a/b"
+  return missing;
+}
+
+void remove_empty_folders(FileSystem& files, const std::vector<Path>& folders) {
+  for (const Path& folder : folders)
+    if (uninterrupted([&] { return files.rmdir(folder); }) != 0 && errno != ENOENT) return;
+}
+
 void write_new_file(FileSystem& files, const Path& path, std::span<const std::byte> bytes) {
   File file(files, path, O_WRONLY | O_CREAT | O_EXCL);
   file.write(bytes);

@@ -1,7 +1,8 @@
-// Atomic creation of a folder with its content.
+// Atomic creation of a folder with its content, and the removal of folders that stayed empty.
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "base/files.h"
 
@@ -12,6 +13,11 @@ namespace ct {
 /// first to finish wins. Returns false if `folder` has come into existence meanwhile; the written files are then
 /// removed. Temporary folders of killed jobs that are an hour old are removed first.
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path& temporary)>& fill);
+
+/// `folder` and the folders above it that are not there, the deepest first.
+std::vector<Path> missing_folders(const Path& folder);
+/// Removes these up to the first one that is not empty; one that is not there counts as removed.
+void remove_empty_folders(FileSystem& files, const std::vector<Path>& folders);
 
 /// Writes a new file, which is on the disk on return. For `fill`.
 void write_new_file(FileSystem& files, const Path& path, std::span<const std::byte> bytes);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/new_folder.h"
 #include "base/paths.h"
 
 namespace ct {
@@ -19,11 +20,6 @@ std::string start_of(const File& file, size_t bytes) {
   std::string text(bytes, '\0');
   text.resize(file.read_at(std::as_writable_bytes(std::span(text)), 0));
   return text;
-}
-
-void remove_folders(FileSystem& files, const std::vector<Path>& made) {
-  for (const Path& folder : made)
-    if (uninterrupted([&] { return files.rmdir(folder); }) != 0 && errno != ENOENT) return;
 }
 
 File open_lock(FileSystem& files, const Path& out, const std::vector<Path>& made) try {
@@ -39,16 +35,8 @@ File open_lock(FileSystem& files, const Path& out, const std::vector<Path>& made
   fail(ExitCode::usage, in_quotes(path.native()),
        " is not the lock of a run, and a run would replace it: move it away, or give another --output");
 } catch (const Error&) {
-  remove_folders(files, made);
+  remove_empty_folders(files, made);
   throw;
-}
-
-/// `out` and the folders above it that are not there, the deepest first.
-std::vector<Path> missing_folders(const Path& out) {
-  std::vector<Path> missing;
-  for (Path at = out; !at.empty() && !is_there(at); at = at.parent_path())
-    if (at.has_filename()) missing.push_back(at);  // "a/b/" has the parent "a/b"
-  return missing;
 }
 
 }  // namespace
@@ -75,7 +63,7 @@ RunLock::~RunLock() {
     uninterrupted([&] { return files_.truncate(file_.fd(), 0); });  // its text means a live run
   if (made_.empty() || !in_place()) return;
   uninterrupted([&] { return files_.unlink(out_ / kLockName); });
-  remove_folders(files_, made_);
+  remove_empty_folders(files_, made_);
 }
 
 RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock(files, out, missing_folders(out)) {

@@ -12,6 +12,7 @@
 
 namespace ct {
 namespace fs = std::filesystem;
+
 std::optional<ImageOfSet> image_of_set(const std::string& word) {
   const size_t first = word.find(':'), second = first == word.npos ? first : word.find(':', first + 1);
   if (second == word.npos) return std::nullopt;

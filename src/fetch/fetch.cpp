@@ -14,21 +14,16 @@ namespace {
 /// Makes a folder with its parents, and in the end removes those that it made and that are empty: nothing was got.
 class FolderForDownloads {
  public:
-  FolderForDownloads(FileSystem& files, const Path& folder) : files_(files) {
-    for (Path at = folder; !at.empty() && !is_there(at); at = at.parent_path())
-      if (at.has_filename()) made_.push_back(at);
+  FolderForDownloads(FileSystem& files, const Path& folder) : files_(files), made_(missing_folders(folder)) {
     make_folders(files, folder);
   }
-  ~FolderForDownloads() {
-    for (const Path& folder : made_)
-      if (files_.rmdir(folder) != 0) return;
-  }
+  ~FolderForDownloads() { remove_empty_folders(files_, made_); }
   FolderForDownloads(const FolderForDownloads&) = delete;
   FolderForDownloads& operator=(const FolderForDownloads&) = delete;
 
  private:
   FileSystem& files_;
-  std::vector<Path> made_;  // the deepest first
+  const std::vector<Path> made_;
 };
 
 void tell_source(const Published& what, Console& console) {
