@@ -15,6 +15,7 @@
 #include "data/cifar/cifar_set.h"
 #include "data/synthetic/synthetic.h"
 #include "metrics/console.h"
+#include "train/run/run_files.h"
 
 namespace ct {
 namespace {
@@ -34,6 +35,8 @@ int synth(const Words& words) {
     fail(ExitCode::usage, "--images ", images, ": give a multiple of ", kFiles * kClasses, ", so that each of the ",
          kFiles, " files has every class equally often");
   if (out.empty()) fail(ExitCode::usage, "--out '' names no folder: give the path of one");
+  if (holds_run(out))
+    fail(ExitCode::usage, "--out ", in_quotes(out), " holds a run: give the folder of your data, such as data");
   const Path folder = Path(out) / kSyntheticFolder;
   const bool written =
       shown("writing " + folder.string(), [&] { return write_synthetic(folder, {}, images / kFiles); });

@@ -14,12 +14,15 @@ namespace ct {
 
 std::string mirror_problem(const std::string& address) {
   static const std::regex kAddress(
-      R"(https?://([^/?#\s]*@)?(\[[0-9a-f:.]+\]|[^/?#@:\[\]\s]+)(:[0-9]{1,5})?(/[^?#\s]*)?)", std::regex::icase);
+      R"(https?://([^/?#\s]*@)?(\[[0-9a-f:.]+\]|[^/?#@:\[\]\s]+)(:([0-9]{1,5}))?(/[^?#\s]*)?)", std::regex::icase);
+  constexpr int kPort = 4, kLastPort = 65535;
   constexpr size_t kLongest = 2000;  // for a longer one the search would need too much of the stack
-  return address.size() <= kLongest && std::regex_match(address, kAddress)
-             ? ""
-             : in_quotes(without_password(address)) +
-                   " is not the address of a folder: give one such as https://HOST/FOLDER";
+  std::smatch parts;
+  const bool is_address = address.size() <= kLongest && std::regex_match(address, parts, kAddress) &&
+                          (!parts[kPort].matched || std::stoi(parts[kPort]) <= kLastPort);
+  return is_address ? ""
+                    : in_quotes(without_password(address)) +
+                          " is not the address of a folder: give one such as https://HOST/FOLDER";
 }
 
 DownloadOptions download_options() {

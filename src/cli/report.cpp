@@ -169,7 +169,7 @@ report::Report read_report(const std::vector<std::string>& words) {
   in_order(std::ssize(named), std::min<int>(available_cores(), static_cast<int>(named.size())), read, take);
   if (report.runs.empty())
     fail(ExitCode::usage, report.missing.front(),
-         report.missing.size() > 1 ? str("; nor does any of the ", report.missing.size() - 1, " others") : "",
+         report.missing.size() > 1 ? str("; and ", report.missing.size() - 1, " more") : "",
          ": give the folder of a run, with its metrics.jsonl");
   report.title = words.size() == 1         ? name_of(words.front())
                  : report.runs.size() == 1 ? report.runs.front().name
@@ -246,6 +246,7 @@ int verb_report(const Words& words) {
   csv->excludes(svg);
   if (!parse(app, words)) return 0;
 
+  if (f.out.empty() && app.count("--out") > 0) fail(ExitCode::usage, "--out '' names no file: give the path of one");
   const Form form = form_of(f);
   const report::Report report = read_report(f.runs);
   warn(missing_text(report));

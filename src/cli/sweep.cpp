@@ -181,25 +181,26 @@ int verb_sweep(const Words& words) {
       warnings = host_warnings(run.config, run.ranks);
     warn_once();
   }
-  if (f.dry_run) {
-    for (const SweepOutcome& outcome : runs) print_line(f.output + "/" + outcome.run.folder());
-    return 0;
-  }
   const Words initial = f.training.initial_words();
   Words of_all = train_words(sources);
   of_all.insert(of_all.end(), initial.begin(), initial.end());
+  Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
+  const SweepRunner::Options options{.out = f.output,
+                                     .words = of_all,
+                                     .initial = printable(joined(initial, " ")),
+                                     .parallel = f.parallel,
+                                     .gpus = gpus};
+  if (f.dry_run) {
+    SweepRunner(options, runs, console).look();
+    for (const SweepOutcome& outcome : runs) print_line(f.output + "/" + outcome.run.folder());
+    return 0;
+  }
   if (!f.job.scheduler.empty()) {
     std::fputs(array_job(f, of_all, runs).c_str(), stdout);
     return 0;
   }
   outlive_readers();  // as a run does
-  Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
-  SweepRunner runner({.out = f.output,
-                      .words = of_all,
-                      .initial = printable(joined(initial, " ")),
-                      .parallel = f.parallel,
-                      .gpus = gpus},
-                     std::move(runs), console);
+  SweepRunner runner(options, std::move(runs), console);
   const ExitCode code = runner.run();
   return code == ExitCode::stopped ? f.requeue_code : static_cast<int>(code);
 }

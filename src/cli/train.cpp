@@ -292,6 +292,7 @@ int verb_train(const Words& words) {
   options.config = load_config(sources, &options.warnings);
   if (std::filesystem::current_path(gone) != caller)  // the run prints commands for the folder of the caller
     options.config.output = absolute_of(options.config.output).string();
+  if (f.reset && !weights.empty()) require_kept_by_reset(options.config.output, weights_file(weights), init.option);
   const int ranks = rank_count(options.config, f.ranks);
   require_connection(options.config, detect_launch());
   batch_sizes(options.config, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words

@@ -496,12 +496,7 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
   int64_t saved_here = -1;
   Path read = Path(checkpoint) / kManifestFile;
   if (checkpoint.empty())
-    run_on_all_ranks(comm_, [&] {
-      read = options_.init.empty() ? "" : weights_file(options_.init);
-      if (options_.reset && !read.empty() && is_of_run(config_.output, read))
-        fail(ExitCode::usage, "--reset would delete ", in_quotes(read.native()), ", which ",
-             options_.init_options.option, " names: copy it to another folder first");
-    });
+    run_on_all_ranks(comm_, [&] { read = options_.init.empty() ? "" : weights_file(options_.init); });
   require_same_file(comm_, read);
   if (!checkpoint.empty()) {
     log_.console().progress("reading " + checkpoint);

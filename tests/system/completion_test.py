@@ -110,7 +110,10 @@ def a_script_for_each_shell():
 def verbs_and_their_commands():
     helped = re.findall(r"(?m)^  (\S+)  ", good("--help"))
     expect_equal(words_after(""), sorted([*helped, "help"]))
-    expect_equal(words_after("help", ""), sorted([*helped, "help"]))
+    expect_equal(words_after("help", ""), sorted(helped))
+    expect_equal(words_after("help", "data", "f"), ["fetch"])
+    for whole in ("data", "fetch"), ("train",):
+        expect_equal(words_after("help", *whole, ""), [])
     expect_equal(words_after("ckpt", ""), ["diff", "inspect", "ls", "prune", "verify"])
     expect_equal(words_after("ckpt", "v"), ["verify"])
     expect_equal(words_after("nonsense", ""), [])

@@ -93,6 +93,11 @@ def trained():
 
 
 @check
+def no_set_is_written_into_a_run():
+    fails(USAGE, run("data", "synth", "--out", trained()), trained(), "holds a run")
+
+
+@check
 def the_test_file_cut_while_it_is_evaluated():
     data, file = own_copy("cut-test", synthetic(), "test_batch.bin")
     done = cut_while_mapped(file, 4096, "eval", "--ckpt", trained(), "--data", data, "--batch-size", "1", "--json")

@@ -161,7 +161,7 @@ def addresses_are_tried_in_their_order():
         expect(content_of(cached("by-variable")) == CONTENT, "another file")
     no_address = {**mirrors, "CIFAR_TRAIN_MIRROR": "file:///etc"}
     fails(USAGE, fetch(no_address, "weights:resnet18"), "CIFAR_TRAIN_MIRROR", "file:///etc")
-    for odd in ("ftp://a", "http://", "https:///folder", "http://:80/", "http://a b/", "http://a:port/", "http://a/?b", "a" * 9999):
+    for odd in ("ftp://a", "http://", "https:///folder", "http://:80/", "http://a b/", "http://a:port/", "http://a:65536/", "http://a/?b", "a" * 9999):
         fails(USAGE, fetch(mirrors, "weights:resnet18", "--mirror", odd), odd[:20], "give one such as https://HOST/FOLDER")
 
 

@@ -141,8 +141,8 @@ def mistakes_have_deepspeeds_words():
     fails(USAGE, launch("--config", "x.yaml", "--include", "w0", "--hostfile", hosts),
           "--include comes after '--config', where the options of the ranks begin: give the options of launch first")
     fails(USAGE, launch("--num_nodes", "2"), "Num nodes is >1 but no extra nodes available via hostfile")
-    for wrong in "0", "99999999999", "x":
-        fails(USAGE, launch("--num_gpus", wrong), "--num_gpus: give a number from 1 to 65536")
+    for wrong, said in ("0", "1 or more"), ("1.5", "1 or more"), ("x", "1 or more"), ("99999", "from 1 to 65536"):
+        fails(USAGE, launch("--num_gpus", wrong), "--num_gpus: give a ", said)
     fails(USAGE, launch("--num_gpus", "2", "--bind_cores_to_rank", env={"KMP_AFFINITY": "compact"}), "KMP_AFFINITY")
     fails(USAGE, launch("--num_gpus", "2", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
           "leave one of the two out")

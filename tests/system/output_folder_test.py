@@ -118,7 +118,11 @@ def a_run_replaces_nothing_that_is_not_its_own():
         fails(USAGE, finish(start([PROGRAM, *train_words(path("foreign-saved"), settings(), *words)])), "best-00000010.bin")
     expect_equal(content_of(mine), b"somebody's own\n")
     for output in path("foreign-saved/ckpt/best-00000010.bin"), path("foreign-saved/ckpt/best-00000010.bin/run"):
-        fails(USAGE, run(*train_words(output, settings())), "best-00000010.bin", "is no folder", "another")
+        for verb in "train", "sweep", "compare":
+            fails(USAGE, run(verb, *train_words(output, settings())), "best-00000010.bin' is no folder", "another --output")
+    for words in [], ["--reset"]:
+        file_of("file-as-ckpt/ckpt")
+        fails(USAGE, run(*train_words(path("file-as-ckpt"), settings(), *words)), "ckpt' is no folder", "another --output")
     # The run's own configuration, in its own folder.
     folder = os.path.dirname(file_of("own/config.yaml", config_text()))
     fails(USAGE, run("--config", "config.yaml", "--output", ".", cwd=folder), "config.yaml")

@@ -182,8 +182,9 @@ def resume_never_and_reset():
     fails(USAGE, train(path("foreign"), settings(), "--reset", expecting=USAGE), "foreign")
     for own in "best.bin", "ckpt/step-%08d" % STEPS, ".":
         before = snapshot(os.path.join(output, "ckpt"))
-        refused = train(output, settings(), "--reset", "--init", os.path.join(output, own), expecting=USAGE)
-        fails(USAGE, refused, "--reset would delete", "--init")
+        for dry in [], ["--dry-run"]:
+            refused = train(output, settings(), "--reset", "--init", os.path.join(output, own), *dry, expecting=USAGE)
+            fails(USAGE, refused, "--reset would delete", "--init")
         expect_equal(snapshot(os.path.join(output, "ckpt")), before)
     expect_equal(os.listdir(path("foreign")).count("thesis.txt"), 1)
 

@@ -423,8 +423,9 @@ def another_sweep_does_not_take_a_sweeps_place():
     output, first = path("two"), ["--grid", LR + "=0.1", "--repeats", "2"]
     sweep(output, *first)
     before = {k: v for k, v in snapshot(output).items() if k != ".lock"}
-    fails(USAGE, finish(start(words(output, settings(), "--grid", "train.label_smoothing=0,0.1"))),
-          output, "another sweep", LR + "=0.1,seed=42", "another --output")
+    for dry in [], ["--dry-run"]:
+        fails(USAGE, finish(start(words(output, settings(), "--grid", "train.label_smoothing=0,0.1", *dry))),
+              output, "another sweep", LR + "=0.1,seed=42", "another --output")
     expect_equal({k: v for k, v in snapshot(output).items() if k != ".lock"}, before)
     # The same may grow, by values and by seeds.
     done = sweep(output, "--grid", LR + "=0.1,0.01", "--repeats", "3")

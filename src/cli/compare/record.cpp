@@ -42,6 +42,7 @@ ComparedSettings compared_settings(const Config& config, int64_t ranks, const st
 }
 
 bool holds_comparison(const Path& out, const ComparedSettings& settings) {
+  require_folder_or_nothing(out);
   if (!is_there(out / kRecord)) {
     if (holds_run(out)) refuse(out, "holds a run");
     if (!list_folder(out).empty()) refuse(out, "has other files and no comparison");

@@ -144,6 +144,17 @@ Candidates of_launch(const CLI::App& app, const Words& given, const std::string&
   return typed.starts_with('-') ? merged(own, candidates(all)) : own;
 }
 
+/// What `help` takes: a verb, and a member of its family.
+Candidates of_help(const Words& given, const std::string& typed) {
+  Candidates found;
+  if (given.empty()) return verbs_like(verbs(), typed);
+  for (const Verb& verb : verbs())
+    if (given.size() == 1 && given.front() == verb.name)
+      read_verb(verb, {.options = [](const CLI::App&) {},
+                       .commands = [&](const Family& family) { found = verbs_like(family.members, typed); }});
+  return found;
+}
+
 Candidates of_verb(const Verb& verb, const Words& given, const std::string& typed) {
   Candidates found;
   read_verb(verb, {.options =
@@ -166,7 +177,7 @@ Candidates candidates(const Words& words) {
   Words given = words;
   const std::string typed = given.empty() ? "" : given.back();
   if (!given.empty()) given.pop_back();
-  if (!given.empty() && given.front() == "help") given.erase(given.begin());
+  if (!given.empty() && given.front() == "help") return of_help({given.begin() + 1, given.end()}, typed);
   const Verb& train = verbs().front();  // the default
   if (given.empty() && typed.starts_with('-')) {
     Candidates found = of_verb(train, {}, typed);

@@ -48,15 +48,18 @@ void add_launch_options(CLI::App& app, LaunchFlags& f, LaunchForms forms) {
   };
   const CLI::Range port(1, 65535);
   const auto count = [](const std::string& word) {  // -1: DeepSpeed's word for all
-    return word == "-1" ? "" : number_between(1, 65536)(word);
+    if (word == "-1") return std::string();
+    const std::string problem = positive_problem(word);
+    return problem.empty() ? number_between(1, 65536)(word) : problem;
   };
   add(with_short ? "-H,--hostfile" : "--hostfile", f.hostfile,
       "lines \"NAME slots=N\"; default: /job/hostfile if it exists, else this machine")
       ->type_name("FILE");
   add(with_short ? "-i,--include" : "--include", f.include, "use only NAME[:SLOT[,SLOT...]][@NAME...]");
   add(with_short ? "-e,--exclude" : "--exclude", f.exclude, "use all but NAME[:SLOT[,SLOT...]][@NAME...]");
-  add("--num_nodes", f.num_nodes, "use the first N hosts")->check(count);
-  add("--num_gpus,--num_accelerators", f.num_gpus, "ranks on each host, on GPUs 0 to N-1")->check(count);
+  add("--num_nodes", f.num_nodes, "use the first N hosts; -1 (default): all")->check(count);
+  add("--num_gpus,--num_accelerators", f.num_gpus, "ranks on each host, on GPUs 0 to N-1; -1 (default): on all")
+      ->check(count);
   add("--master_addr", f.master_addr, "address of rank 0, if mpirun does not connect the ranks");
   add("--master_port", f.master_port, "its TCP port (29500)")->check(port);
   add("--launcher", f.launcher, "openmpi | slurm | pdsh (as openmpi)")->capture_default_str();

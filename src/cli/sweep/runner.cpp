@@ -76,6 +76,7 @@ std::vector<std::string> words_of_run(std::vector<std::string> words, const Swee
 
 SweepRunner::SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console)
     : options_(std::move(options)), runs_(std::move(runs)), console_(console), processes_(runs_.size()) {
+  require_folder_or_nothing(options_.out);
   for (int64_t place = 0; place < options_.parallel; ++place) free_places_.push_back(place);
 }
 
@@ -83,10 +84,11 @@ ExitCode SweepRunner::run() {
   RunLock lock(files_, options_.out,
                {.say = [this](const std::string& line) { console_.note("warning: " + line); },
                 .give_up = [] { return StopSignals::requested() != 0; }});
-  require_own_sweep_files(options_.out);
+  const Records before = look();
   lock.keep();
-  require_same_settings();
-  take_records();
+  records_.emplace(files_, options_.out / kSweepRecords);
+  if (const Json plan = plan_record(); plan != before.plan) records_->append(plan.dump());
+  end_what_was_killed(before.open);
   run_all();
   write_results();
   std::istringstream table(table_text(runs_));
@@ -108,20 +110,20 @@ ExitCode SweepRunner::run() {
 
 // ---- what earlier starts left
 
-void SweepRunner::take_records() {
+SweepRunner::Records SweepRunner::look() {
+  require_own_sweep_files(options_.out);
+  require_same_settings();
+  Records before;
   const Path path = options_.out / kSweepRecords;
-  records_.emplace(files_, path);
+  if (!is_there(path)) return before;
   std::istringstream lines(read_file(path));
-  Json plan;  // the last that is recorded
-  Open open;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object()) continue;
-    take_record(record, open);
-    if (record.value("event", Json()) == "sweep") plan = record;
+    take_record(record, before.open);
+    if (record.value("event", Json()) == "sweep") before.plan = record;
   }
-  if (const Json now = plan_record(); now != plan) records_->append(now.dump());
-  end_what_was_killed(open);
+  return before;
 }
 
 /// For reports, also while most runs have not begun: the names of all runs, and the keys that they vary.
@@ -136,7 +138,7 @@ Json SweepRunner::plan_record() const {
 }
 
 /// A run needs no more when it was trained, or diverged, with this very configuration.
-void SweepRunner::take_record(const Json& record, Open& open) {
+void SweepRunner::take_record(const Json& record, std::map<size_t, double>& open) {
   const auto text = [&](const char* key) {
     const auto at = record.find(key);
     return at != record.end() && at->is_string() ? at->get<std::string>() : "";
@@ -186,7 +188,7 @@ void SweepRunner::require_same_settings() const {
 }
 
 /// Runs that ended with an earlier sweep: they went on until they wrote their records last.
-void SweepRunner::end_what_was_killed(const Open& open) {
+void SweepRunner::end_what_was_killed(const std::map<size_t, double>& open) {
   for (const auto& [number, begun] : open) {
     std::error_code error;
     const auto written = std::filesystem::last_write_time(folder(number) / kMetricsFile, error);

@@ -31,7 +31,15 @@ class SweepRunner {
     int64_t parallel = 1;
     int64_t gpus = 0;  // of each parallel run
   };
+  /// Throws Error(usage) if `out` is no folder.
   SweepRunner(Options options, std::vector<SweepOutcome> runs, Console& console);
+  /// What earlier starts of this sweep recorded.
+  struct Records {
+    std::map<size_t, double> open;  // the latest start of each run, unless its end is recorded; seconds since 1970
+    Json plan;                      // the last one
+  };
+  /// Reads them, and changes no file. Throws Error(usage) if the folder holds anything but this sweep.
+  Records look();
   /// Trains the unfinished runs, and returns done or stopped. A failure is thrown after all other runs have ended. If
   /// the sweep's own files cannot be read or written, runs continue, with one message and Error(io) at the end.
   ExitCode run();
@@ -45,14 +53,11 @@ class SweepRunner {
     Clock::time_point begun;
     std::string problem;  // the reason why it could not begin
   };
-  /// The latest start of each run in the records, unless its end is recorded.
-  using Open = std::map<size_t, double>;  // seconds since 1970
 
-  void take_records();
   Json plan_record() const;
-  void take_record(const Json& record, Open& open);
-  void end_what_was_killed(const Open& open);
-  /// Throws Error(usage), before any change, if a run was begun with settings that this sweep does not have.
+  void take_record(const Json& record, std::map<size_t, double>& open);
+  void end_what_was_killed(const std::map<size_t, double>& open);
+  /// Throws Error(usage) if a run was begun with settings that this sweep does not have.
   void require_same_settings() const;
   void record_end(size_t number, double seconds);
   void run_all();

@@ -183,25 +183,31 @@ bool holds_run(const Path& out) {
   return holds;
 }
 
+/// Ends with the remedy for what stands in the way of an output folder's files.
+[[noreturn]] static void refuse_in_output(const Path& path, std::string_view why) {
+  fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
+}
+
+void require_folder_or_nothing(const Path& folder) {
+  for (Path at = folder; !at.empty() && !is_folder(at); at = at.parent_path())
+    if (is_there(at)) refuse_in_output(at, "is no folder");
+}
+
 void require_own_files(const Path& out) {
-  const auto refuse = [&](const Path& path, std::string_view why) {
-    fail(ExitCode::usage, in_quotes(path.native()), " ", why, ": move it away, or give another --output");
-  };
-  for (Path at = out; !at.empty() && !is_folder(at); at = at.parent_path())
-    if (is_there(at)) refuse(at, "is no folder");
+  require_folder_or_nothing(out / kCheckpointFolder);
   std::vector<Path> written = {out / kCheckpointFolder / kLatestFile};
   for (const std::string_view name : kRunFiles) written.push_back(out / name);
   for (const Path& path : written) {
-    if (is_folder(path)) refuse(path, "is a folder, in whose place a run writes a file");
+    if (is_folder(path)) refuse_in_output(path, "is a folder, in whose place a run writes a file");
     if (is_real_folder(temporary_of(path)))
-      refuse(temporary_of(path), "is a folder, in whose place a run writes a file");
+      refuse_in_output(temporary_of(path), "is a folder, in whose place a run writes a file");
   }
   if (holds_run(out)) return;
   for (const RunFile& file : run_files(out))
     if (!is_own(file.path, file.accepts))
-      refuse(file.path, "was not written by this program, or was edited since, and a run would replace it");
+      refuse_in_output(file.path, "was not written by this program, or was edited since, and a run would replace it");
   for (const std::string_view name : {kLastFile, kBestFile})
-    if (is_there(out / name)) refuse(out / name, "is of another run, and this one would replace it");
+    if (is_there(out / name)) refuse_in_output(out / name, "is of another run, and this one would replace it");
 }
 
 std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& out) {
@@ -239,12 +245,19 @@ void require_resettable(const Path& out) {
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
 }
 
-bool is_of_run(const Path& out, const Path& file) {
+/// Is `file` one of a run in `out`?
+static bool is_of_run(const Path& out, const Path& file) {
   const Path real = replaced_by_writing(file), folder = absolute_of(real).parent_path(), ckpt = out / kCheckpointFolder;
   const std::string name = real.filename();
   if (same_place(folder, out)) return is_run_file(name);
   if (same_place(folder, ckpt)) return saved_best_step(name).has_value();
   return same_place(folder.parent_path(), ckpt) && is_checkpoint_name(folder.filename());
+}
+
+void require_kept_by_reset(const Path& out, const Path& file, std::string_view option) {
+  if (is_of_run(out, file))
+    fail(ExitCode::usage, "--reset would delete ", in_quotes(file.native()), ", which ", option,
+         " names: copy it to another folder first");
 }
 
 void reset_run(FileSystem& files, const Path& out) {
@@ -278,9 +291,12 @@ void reset_run(FileSystem& files, const Path& out) {
 bool is_own_weights(const Path& path) { return is_own(path, has_marks); }
 
 void require_folder_of(const Path& path, std::string_view option) {
-  if (path.has_parent_path() && !is_folder(path.parent_path()))
-    fail(ExitCode::usage, option, " ", in_quotes(path.native()), ": there is no folder ",
-         in_quotes(path.parent_path().native()), ": create it, or give another file");
+  const Path folder = path.parent_path();
+  if (folder.empty() || is_folder(folder)) return;
+  const std::string name = in_quotes(folder.native());
+  fail(ExitCode::usage, option, " ", in_quotes(path.native()), ": ",
+       is_there(folder) ? name + " is no folder: give another file"
+                        : "there is no folder " + name + ": create it, or give another file");
 }
 
 void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {

@@ -55,6 +55,9 @@ void each_record(const Path& out, std::string_view event, const std::function<vo
 /// Do its records tell of a checkpoint?
 bool has_saved(const Path& out);
 
+/// Throws Error(usage) if an output folder, or one that it must lie in, is there as a file.
+void require_folder_or_nothing(const Path& folder);
+
 /// Throws Error(usage) with the first folder in the place of a run's file or of a temporary one for it. For a folder
 /// without a run also with the first file that a run would replace and that no run wrote: any weights, or a
 /// configuration, records or a table without this program's marks.
@@ -68,8 +71,8 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
 /// Error(ExitCode::usage), and so is one whose ckpt is a link.
 void require_resettable(const Path& out);
 
-/// Is `file` one of a run in `out` that reset_run() deletes? Links are followed.
-bool is_of_run(const Path& out, const Path& file);
+/// Throws Error(usage) if reset_run() would delete `file`, which `option` names. Links are followed.
+void require_kept_by_reset(const Path& out, const Path& file, std::string_view option);
 
 /// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
 /// .lock, config.yaml, which the command may name and the new run replaces, and all other files remain. Throws as
