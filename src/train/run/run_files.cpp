@@ -140,7 +140,9 @@ bool is_own_token(const Path& path) {
 
 void each_record(const Path& out, std::string_view event, const std::function<void(int64_t, const Json&)>& use) {
   std::istringstream lines(read_file(out / kMetricsFile));
+  const std::string name = str('"', event, '"');
   for (std::string line; std::getline(lines, line);) {
+    if (line.find(name) == line.npos) continue;  // most are of steps, and are not worth parsing
     const Json record = record_in(line);
     if (!record.is_object() || record.value("event", Json()) != event) continue;
     if (const Json step = record.value("step", Json()); step.is_number_integer()) use(step.get<int64_t>(), record);
