@@ -18,9 +18,7 @@ std::string csv_field(std::string_view text) {
 void require_replaceable_table(const Path& path, std::string_view header, std::string_view option) {
   const PathKind kind = kind_of(path);
   if (kind == PathKind::other) return;
-  if (kind == PathKind::folder || !path.has_filename())
-    fail(ExitCode::usage, option, " ", in_quotes(path.native()), " names no file: give the path of the file to write");
-  require_folder_of(path, option);
+  require_name_of_file(path, option);
   if (kind == PathKind::nothing) return;
   const MappedFile file(path);
   const auto bytes = file.bytes();

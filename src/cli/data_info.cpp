@@ -167,8 +167,8 @@ int data_info(const Words& words) {
   const SampleSheet drawn = sample_sheet(train);
   FileSystem files;
   write_file_atomic(files, sheet, drawn.png);
-  std::fprintf(stderr, "%s: %ld images of each class, %s, in the order of the classes\n", sheet.c_str(), drawn.each,
-               drawn.classes == 1 ? "a class in a row" : str(drawn.classes, " classes in a row").c_str());
+  std::fprintf(stderr, "%s: up to %ld images of each class, %s, in the order of the classes\n", sheet.c_str(),
+               drawn.each, drawn.classes == 1 ? "a class in a row" : str(drawn.classes, " classes in a row").c_str());
   return 0;
 }
 

@@ -246,7 +246,7 @@ int verb_report(const Words& words) {
   csv->excludes(svg);
   if (!parse(app, words)) return 0;
 
-  if (f.out.empty() && app.count("--out") > 0) fail(ExitCode::usage, "--out '' names no file: give the path of one");
+  if (app.count("--out") > 0) require_name_of_file(f.out, "--out");
   const Form form = form_of(f);
   const report::Report report = read_report(f.runs);
   warn(missing_text(report));

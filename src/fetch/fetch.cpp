@@ -1,5 +1,6 @@
 #include "fetch/fetch.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/new_folder.h"
@@ -11,10 +12,20 @@
 namespace ct {
 namespace {
 
-/// Makes a folder with its parents, and in the end removes those that it made and that are empty: nothing was got.
+/// Does a folder hold downloads that were interrupted, and nothing else?
+bool holds_partial_files_alone(const Path& folder) {
+  if (!is_folder(folder)) return false;
+  const auto names = list_folder(folder);
+  return !names.empty() &&
+         std::ranges::all_of(names, [](const std::string& name) { return name.starts_with(kTemporaryPrefix); });
+}
+
+/// Makes a folder with its parents, and in the end removes those that a download made and that are empty: nothing was
+/// got.
 class FolderForDownloads {
  public:
   FolderForDownloads(FileSystem& files, const Path& folder) : files_(files), made_(missing_folders(folder)) {
+    if (holds_partial_files_alone(folder)) made_.push_back(folder);
     make_folders(files, folder);
   }
   ~FolderForDownloads() { remove_empty_folders(files_, made_); }
@@ -23,7 +34,7 @@ class FolderForDownloads {
 
  private:
   FileSystem& files_;
-  const std::vector<Path> made_;
+  std::vector<Path> made_;
 };
 
 void tell_source(const Published& what, Console& console) {

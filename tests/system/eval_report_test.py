@@ -151,7 +151,8 @@ def tables_replace_only_tables():
         file.write("a,b\n1,2\n")
     for option in ("--predictions", "--confusion"):
         fails(USAGE, run("eval", "--ckpt", trained(), option, path("mine.csv")), option, "mine.csv", "not written by this program")
-        fails(USAGE, run("eval", "--ckpt", trained(), option, path()), option, "names no file")
+        for no_file in path(), "-":
+            fails(USAGE, run("eval", "--ckpt", trained(), option, no_file), option, "names no file")
         fails(USAGE, run("eval", "--ckpt", trained(), option, path("none", "x.csv")), option, "there is no folder")
     fails(USAGE, run("eval", "--ckpt", trained(), "--confusion", path("p.csv")), "p.csv", "not written by this program")
     expect_equal(rows(path("mine.csv")), [["a", "b"], ["1", "2"]])

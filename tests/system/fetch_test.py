@@ -318,6 +318,11 @@ def a_set_of_several_files_lies_where_training_finds_it():
         words = ("mnist", "--out", data, "--mirror")
         fails(DATA, fetch(environment, *words, server.address("page")), "train-images-idx3-ubyte.gz", "a web page")
         expect(not os.path.exists(data), "an empty folder")
+        os.makedirs(data)  # what an interrupted download has left
+        with open(os.path.join(data, ".tmp-mnist.train-images-idx3-ubyte.gz"), "wb") as file:
+            file.write(b"?")
+        fails(DATA, fetch(environment, *words, server.address("other")), "another file")
+        expect(not os.path.exists(data), "an empty folder")
         done = fetch(environment, *words, server.address("redirects"))
         expect_equal((done.returncode, done.stdout), (DONE, data + "/mnist\n"), done.stderr)
         expect_equal(os.listdir(data), ["mnist"])

@@ -175,6 +175,8 @@ def a_report_replaces_a_report_and_no_other_file():
     bad(USAGE, "there is no folder", "report", trained(), "--out", path("nowhere", "a.html"))
     bad(USAGE, "best.bin' is no folder", "report", trained(), "--out", os.path.join(trained(), "best.bin", "a.html"))
     bad(USAGE, "--out '' names no file", "report", trained(), "--out", "")
+    for form in [], ["--csv"], ["--svg"]:
+        bad(USAGE, "--out - names no file: give /dev/stdout", "report", trained(), *form, "--out", "-")
     bad(USAGE, "was not written", "report", trained(), "--csv", "--out", os.path.join(trained(), "metrics.csv"))
 
 

@@ -232,7 +232,7 @@ void write_recalls(Markup& out, const RunParts& run) {
 }  // namespace
 
 const char* const kEvaluationStyle =
-    R"(.matrix th, .matrix td { padding: 3px 5px } .matrix td { text-align: right; min-width: 3.2ch; font-size: 0.85rem;
+    R"(.matrix th, .matrix td { padding: 3px 5px } .matrix th { min-width: 0 } .matrix td { text-align: right; min-width: 3.2ch; font-size: 0.85rem;
   background: color-mix(in srgb, var(--shade) calc(var(--share) * 45%), transparent); print-color-adjust: exact }
 .matrix thead th { vertical-align: bottom } .matrix thead span { writing-mode: vertical-rl; transform: rotate(180deg); max-height: 12em }
 .hit { --shade: var(--c0); font-weight: 600 } .miss { --shade: var(--c1) } .none { --shade: transparent; color: var(--quiet) }

@@ -25,7 +25,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums }
 caption { text-align: left; font-size: 0.9rem; padding: 4px 0; max-width: calc(100vw - 24px) }
 th, td { text-align: left; vertical-align: top; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--grid); unicode-bidi: isolate }
 th, td { overflow-wrap: break-word } .long { overflow-wrap: anywhere; min-width: 22ch }
-td { max-width: 70ch } tbody th { font-weight: 400; max-width: 48ch }
+td { max-width: 70ch } tbody th { font-weight: 400; min-width: 14ch; max-width: 48ch }
 thead th { font-weight: 600; border-bottom-color: var(--quiet); vertical-align: bottom }
 .number { text-align: right; overflow-wrap: normal } td.number { white-space: nowrap }
 .best th, .best td, .differs th, .differs td, .given th, .given td { font-weight: 700 }

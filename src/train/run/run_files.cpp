@@ -301,15 +301,18 @@ void require_folder_of(const Path& path, std::string_view option) {
                         : "there is no folder " + name + ": create it, or give another file");
 }
 
-void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {
+void require_name_of_file(const Path& path, std::string_view option) {
   if (path == "-")
     fail(ExitCode::usage, option,
          " - names no file: give /dev/stdout for standard output, or ./- for a file of this name");
-  const PathKind kind = kind_of(path);
-  if (kind == PathKind::other) return;
-  if (kind == PathKind::folder || !path.has_filename())
-    fail(ExitCode::usage, in_quotes(path.native()), " names no file: give the path of the file to write");
+  if (is_folder(path) || !path.has_filename())
+    fail(ExitCode::usage, option, " ", in_quotes(path.native()), " names no file: give the path of the file to write");
   require_folder_of(path, option);
+}
+
+void require_replaceable(const Path& path, bool (*accepts)(std::string_view), std::string_view option) {
+  if (kind_of(path) == PathKind::other) return;
+  require_name_of_file(path, option);
   const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
   const std::string name = replaced.filename();
   if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))

@@ -84,6 +84,8 @@ bool is_own_weights(const Path& path);
 
 /// Throws Error(usage) unless the folder of the file that an option names exists.
 void require_folder_of(const Path& path, std::string_view option);
+/// The same for a path that names no file: "-", a folder, or one that ends in "/".
+void require_name_of_file(const Path& path, std::string_view option);
 /// Throws Error(usage) unless a file may be written to `path`: it does not exist, is a device or pipe, or is empty or
 /// of this program, which `is_own` decides by its content, and no run needs it. `option` is for the message.
 void require_replaceable(const Path& path, bool (*is_own)(std::string_view content), std::string_view option = "--out");
