@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <chrono>
+#include <optional>
+#include <string>
 
 #include "base/paths.h"
 
@@ -11,27 +13,90 @@ namespace ct {
 namespace fs = std::filesystem;
 namespace {
 
-/// A new, empty folder beside `folder` that no other process uses.
-Path make_temporary(FileSystem& files, const Path& folder) {
-  const Path parent = folder.has_parent_path() ? folder.parent_path() : Path(".");
-  const std::string prefix = str(kTemporaryPrefix, folder.filename().string(), "-");
-  make_folders(files, parent);
-  for (const std::string& name : list_folder(parent)) {
-    std::error_code error;
-    const auto age = fs::file_time_type::clock::now() - fs::last_write_time(parent / name, error);
-    if (name.starts_with(prefix) && !error && age > std::chrono::hours(1)) fs::remove_all(parent / name, error);
+/// Keeps other processes from removing a temporary folder while this one lives.
+class FolderLock {
+ public:
+  enum class State { held, anothers, unknown };
+
+  FolderLock(FileSystem& files, const Path& folder)
+      : files_(files), fd_(uninterrupted([&] { return files.open(folder, kOpen, 0); })) {
+    if (fd_ < 0) return;
+    if (uninterrupted([&] { return files.lock(fd_); }) != 0) {
+      if (errno == EWOULDBLOCK) state_ = State::anothers;
+      return;
+    }
+    errno = 0;
+    const bool gone = !is_at(files, fd_, folder) && (errno == 0 || errno == ENOENT);  // else it could not be seen
+    state_ = gone ? State::anothers : State::held;
   }
-  for (int i = 0;; ++i) {
-    const Path temporary = parent / str(prefix, i);
-    if (uninterrupted([&] { return files.mkdir(temporary); }) == 0) return temporary;
-    if (errno != EEXIST) fail_io("create the folder", temporary, errno);
+  ~FolderLock() {
+    if (fd_ >= 0) files_.close(fd_);
   }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+  /// unknown: there are no locks, or the folder cannot be opened.
+  State state() const { return state_; }
+
+ private:
+  static constexpr int kOpen = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+  FileSystem& files_;
+  const int fd_;
+  State state_ = State::unknown;
+};
+
+Path parent_of(const Path& folder) { return folder.has_parent_path() ? folder.parent_path() : Path("."); }
+std::string beginning_of(const Path& folder) { return str(kTemporaryPrefix, folder.filename().string(), "-"); }
+
+bool is_an_hour_old(const Path& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  return !error && fs::file_time_type::clock::now() - written > std::chrono::hours(1);
 }
+
+/// A new, empty folder beside the one that is being made.
+class UnfinishedFolder {
+ public:
+  UnfinishedFolder(FileSystem& files, const Path& folder) {
+    make_folders(files, parent_of(folder));
+    remove_left_folders(files, folder);
+    for (int i = 0;; ++i) {
+      path_ = parent_of(folder) / str(beginning_of(folder), i);
+      if (uninterrupted([&] { return files.mkdir(path_); }) != 0) {
+        if (errno != EEXIST) fail_io("create the folder", path_, errno);
+        continue;
+      }
+      lock_.emplace(files, path_);
+      if (lock_->state() != FolderLock::State::anothers) return;  // else it was taken for a left one just now
+    }
+  }
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+  std::optional<FolderLock> lock_;
+};
 
 }  // namespace
 
+void remove_left_folders(FileSystem& files, const Path& folder) {
+  const std::string beginning = beginning_of(folder);
+  for (const std::string& name : list_folder(parent_of(folder))) {
+    const Path path = parent_of(folder) / name;
+    if (!name.starts_with(beginning) || name.find_first_not_of("0123456789", beginning.size()) != name.npos ||
+        kind_of_entry(path) != PathKind::folder)
+      continue;
+    const FolderLock lock(files, path);
+    std::error_code stays;
+    if (lock.state() == FolderLock::State::held || (lock.state() == FolderLock::State::unknown && is_an_hour_old(path)))
+      fs::remove_all(path, stays);
+  }
+}
+
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path&)>& fill) {
-  const Path temporary = make_temporary(files, folder);
+  const UnfinishedFolder made(files, folder);
+  const Path& temporary = made.path();
   std::error_code ignored;
   try {
     fill(temporary);

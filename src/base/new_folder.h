@@ -11,8 +11,12 @@ namespace ct {
 /// Creates `folder` and its missing parents: `fill` writes into an empty folder next to it (".tmp-<name>-<n>"), which
 /// is then synced and renamed, so that no reader sees an incomplete folder. Several processes may call it at once: the
 /// first to finish wins. Returns false if `folder` has come into existence meanwhile; the written files are then
-/// removed. Temporary folders of killed jobs that are an hour old are removed first.
+/// removed. First removes what killed processes have left.
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path& temporary)>& fill);
+
+/// Removes what processes have left that were killed while they made `folder`: temporary folders that nobody has
+/// locked, where there are no locks, those that are an hour old. What cannot be removed stays.
+void remove_left_folders(FileSystem& files, const Path& folder);
 
 /// `folder` and the folders above it that are not there, the deepest first.
 std::vector<Path> missing_folders(const Path& folder);

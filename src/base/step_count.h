@@ -15,6 +15,7 @@ struct RunLength {
 class StepCount {
  public:
   enum class Unit : uint8_t { steps, epochs, percent };
+  static constexpr int64_t kMost = int64_t{1} << 53;  // which doubles count, and schedules may add up
 
   StepCount(int64_t steps = 0) : steps_(steps) {}
   static StepCount of(double amount, Unit unit) {
@@ -31,11 +32,12 @@ class StepCount {
   /// Is it 0 in its unit too?
   bool is_zero() const { return unit_ == Unit::steps && steps_ == 0; }
 
-  /// Becomes the nearest number of steps, at least 1.
+  /// Becomes the nearest number of steps, from 1 to kMost.
   void settle(const RunLength& run) {
     if (unit_ == Unit::steps) return;
     const auto whole = static_cast<double>(unit_ == Unit::epochs ? run.steps_per_epoch : run.steps);
-    steps_ = std::max<int64_t>(1, std::llround(amount_ * whole / (unit_ == Unit::percent ? 100 : 1)));
+    const double steps = amount_ * whole / (unit_ == Unit::percent ? 100 : 1);
+    steps_ = std::max<int64_t>(1, std::llround(std::min<double>(steps, kMost)));
     unit_ = Unit::steps;
   }
 

@@ -201,7 +201,7 @@ void Store::recover(const std::function<void(const std::string&)>& report) {
   }
 }
 
-std::vector<int64_t> Store::prune(int keep_last, std::optional<int64_t> good) {
+std::vector<int64_t> Store::prune(int64_t keep_last, std::optional<int64_t> good) {
   const std::vector<int64_t> steps = beyond(keep_last, good);
   remove(steps);
   return steps;
@@ -212,7 +212,7 @@ void Store::remove(const std::vector<int64_t>& steps) {
   for (const int64_t step : steps) remove_checkpoint(step);
 }
 
-std::vector<int64_t> Store::beyond(int keep_last, std::optional<int64_t> good) const {
+std::vector<int64_t> Store::beyond(int64_t keep_last, std::optional<int64_t> good) const {
   check(keep_last >= 0, "beyond(", keep_last, ")");
   std::vector<int64_t> steps = list();
   if (steps.size() <= static_cast<size_t>(keep_last)) return {};

@@ -66,7 +66,7 @@ class Store {
   /// `report` is called with a line for each that cannot be removed.
   void recover(const std::function<void(const std::string&)>& report);
   /// Removes the checkpoints beyond(keep_last, good), and leftovers of removals; returns their steps.
-  std::vector<int64_t> prune(int keep_last, std::optional<int64_t> good = {});
+  std::vector<int64_t> prune(int64_t keep_last, std::optional<int64_t> good = {});
   /// Removes these checkpoints, and leftovers of removals.
   void remove(const std::vector<int64_t>& steps);
   /// Removes the checkpoints of later steps than that one.
@@ -86,7 +86,7 @@ class Store {
   /// All but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose tensors
   /// are all finite. `good`: a step that is known to be good, such as the one just committed; without it, the newest
   /// good one is searched.
-  std::vector<int64_t> beyond(int keep_last, std::optional<int64_t> good = {}) const;
+  std::vector<int64_t> beyond(int64_t keep_last, std::optional<int64_t> good = {}) const;
   /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
   /// Verifies all of a checkpoint and opens it.

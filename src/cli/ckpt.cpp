@@ -35,7 +35,7 @@ enum class Target { file, checkpoint, run };
 Target target_of(const Path& path) {
   const auto kind = [](const Path& at) { return kind_of(at, ExitCode::checkpoint); };
   if (kind(path) == PathKind::nothing)
-    fail(ExitCode::checkpoint, in_quotes(path.native()), ": no such file or folder; check the path");
+    fail(ExitCode::usage, in_quotes(path.native()), ": no such file or folder; check the path");
   if (kind(path) != PathKind::folder) return Target::file;
   if (kind(path / "manifest.json") != PathKind::nothing || step_of(path.filename().native())) return Target::checkpoint;
   if (kind(path / kCheckpointFolder) == PathKind::folder) return Target::run;

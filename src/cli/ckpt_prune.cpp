@@ -64,7 +64,7 @@ int ckpt_prune(const Words& words) {
       "newest one whose tensors are all finite, and what best.bin may have to be restored from.",
       "cifar-train ckpt prune");
   std::string word;
-  std::optional<int> keep;
+  std::optional<int64_t> keep;
   bool dry_run = false;
   app.add_option("RUN", word, "a run's output folder")->type_name("FOLDER")->required();
   app.add_option("--keep", keep, "the number of the newest that stay (default: the run's checkpoint.keep_last)")
@@ -82,7 +82,7 @@ int ckpt_prune(const Words& words) {
   if (!dry_run) store.recover(warn);
   const auto good = store.newest_good(warn);
   if (!good) fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; there is nothing to remove");
-  if (!keep) keep = static_cast<int>(saved_config(store.load(*good)).checkpoint.keep_last);
+  if (!keep) keep = saved_config(store.load(*good)).checkpoint.keep_last;
 
   std::vector<int64_t> steps = store.beyond(*keep, good);
   if (!steps.empty())

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/new_folder.h"
 #include "base/paths.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -40,6 +41,8 @@ int synth(const Words& words) {
   const Path folder = Path(out) / kSyntheticFolder;
   const bool written =
       shown("writing " + folder.string(), [&] { return write_synthetic(folder, {}, images / kFiles); });
+  FileSystem files;
+  remove_left_folders(files, folder);
   if (const int64_t there = kFiles * records_per_file(folder); there != images)
     fail(ExitCode::data, folder.string(), ": has ", there, " images to train on, not ", images,
          ": give another --out, or delete it first");

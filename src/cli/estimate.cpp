@@ -13,11 +13,13 @@
 #include "base/paths.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "cli/fitting_run.h"
 #include "cli/ranks.h"
 #include "cli/subverbs.h"
 #include "cli/training_words.h"
 #include "data/locate.h"
 #include "device/cuda.h"
+#include "fetch/published.h"
 #include "metrics/metrics_log.h"
 #include "train/config/load.h"
 #include "train/host_lacks.h"
@@ -240,6 +242,8 @@ int verb_estimate(const Words& words) {
                         .data = data.spec,
                         .data_set_bytes = data.bytes,
                         .sharing = foretell_sharing(config, ranks)};
+  if (published_weights(training.initial_word()) == nullptr)  // those fit, and nothing is downloaded for an estimate
+    require_fitting_initial_weights(training, lower_programs(config, what.batch, {0, ranks}, data.spec).graph);
   for (const std::string& line : host_warnings(given, ranks)) warn(line);
   const auto backend = backend_for_sizes(config);
   backend->enter_thread();  // workspaces depend on it

@@ -49,8 +49,12 @@ class Classes {
 
   /// Images go to the folds in turn, from class to class, so that folds differ by one image at most.
   std::vector<uint32_t> fold(std::string_view key, const Portion& portion) {
+    int64_t all = 0, turn = 0;
+    for (size_t c = 0; c < images_.size(); ++c) all += left(c);
+    if (portion.folds > all)
+      fail(ExitCode::usage, key, ": ", to_text(portion), " is one of more folds than the ", counted(all, "image"),
+           ", of which each fold needs one: make at most ", all, " folds");
     std::vector<uint32_t> part;
-    int64_t turn = 0;
     for (size_t c = 0; c < images_.size(); ++c) {
       const auto begin = images_[c].begin() + taken_[c];
       const auto own = std::stable_partition(begin, images_[c].end(),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +11,8 @@
 
 namespace ct {
 namespace {
+
+constexpr uint32_t kMostImages = std::numeric_limits<uint32_t>::max();  // that a set can have
 
 /// The whole of a text as a number, with blanks around it.
 template <class T>
@@ -41,7 +44,7 @@ Portion portion_of(const std::string& text) {
 std::string fault_of(const Portion& p) {
   switch (p.unit) {
     case Portion::Unit::images:
-      return p.amount < 0 ? "must be at least 0 images" : "";
+      return p.amount >= 0 && p.amount <= kMostImages ? "" : str("must be 0 to ", kMostImages, " images");
     case Portion::Unit::percent:
       return p.amount > 0 && p.amount < 100 ? "" : "must be more than 0 % and less than 100 %";
     case Portion::Unit::fold:

@@ -182,6 +182,8 @@ std::string weights_sha256_of(const Path& path) { return hash_of(path, weights_s
 std::string ema_sha256_of(const Path& path) { return hash_of(path, ema_sha256); }
 
 Path weights_file(const Path& path) {
+  if (!is_there(path, ExitCode::checkpoint))
+    fail(ExitCode::usage, in_quotes(path.native()), ": there is no such file: check the path");
   if (!is_folder(path, ExitCode::checkpoint)) return path;
   const Path folder = path.has_filename() ? path : path.parent_path();  // "a/b/" is "a/b"
   if (const auto step = step_of(folder.filename().string())) {

@@ -123,6 +123,26 @@ TEST(Files, AFolderWhoseReplyIsLostIsMade) {
   EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"made"});
 }
 
+TEST(Files, FoldersThatKilledProcessesHaveLeftAreRemoved) {
+  TemporaryFolder folder;
+  FileSystem files;
+  for (const char* name : {".tmp-made-0", ".tmp-made-1", ".tmp-made-x", ".tmp-other-0"}) {
+    make_folders(files, folder / name);
+    std::ofstream(folder / name / "a") << "one";
+  }
+  const int living = ::open((folder / ".tmp-made-1").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(files.lock(living), 0);
+  EXPECT_TRUE(make_filled_folder(files, folder / "made", [&](const Path& temporary) {
+    EXPECT_EQ(temporary, folder / ".tmp-made-0");
+    EXPECT_TRUE(list_folder(temporary).empty());
+    remove_left_folders(files, folder / "made");  // as another process would
+    EXPECT_TRUE(is_folder(temporary));
+  }));
+  ::close(living);
+  EXPECT_EQ(list_folder(folder.path()),
+            (std::vector<std::string>{".tmp-made-1", ".tmp-made-x", ".tmp-other-0", "made"}));
+}
+
 TEST(Files, TheLongestNameCanBeWritten) {
   TemporaryFolder folder;
   FileSystem files;

@@ -9,17 +9,17 @@
 namespace ct {
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& text) {
+void write_text(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path) << text;
 }
 
 class Memory : public ::testing::Test {
  protected:
-  Memory() { write(root_.path() / "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n"); }
+  Memory() { write_text(root_.path() / "proc/meminfo", "MemTotal: 1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\n"); }
   void group(const std::string& limit, const std::string& used) {
-    write(root_.path() / "sys/fs/cgroup/memory.max", limit);
-    write(root_.path() / "sys/fs/cgroup/memory.current", used);
+    write_text(root_.path() / "sys/fs/cgroup/memory.max", limit);
+    write_text(root_.path() / "sys/fs/cgroup/memory.current", used);
   }
   TemporaryFolder root_;
 };
@@ -45,10 +45,10 @@ TEST_F(Memory, IsWhatTheControlGroupLeaves) {
 TEST_F(Memory, OfNestedControlGroupsTheLeastBinds) {
   const auto write_group = [&](const std::string& folder, const char* limit, const char* used) {
     std::filesystem::create_directories(root_.path() / "sys/fs/cgroup" / folder);
-    write(root_.path() / "sys/fs/cgroup" / folder / "memory.limit_in_bytes", limit);
-    write(root_.path() / "sys/fs/cgroup" / folder / "memory.usage_in_bytes", used);
+    write_text(root_.path() / "sys/fs/cgroup" / folder / "memory.limit_in_bytes", limit);
+    write_text(root_.path() / "sys/fs/cgroup" / folder / "memory.usage_in_bytes", used);
   };
-  write(root_.path() / "proc/self/cgroup", "9:memory:/slurm/job_7/step_0\n3:cpu,cpuacct:/slurm\n");
+  write_text(root_.path() / "proc/self/cgroup", "9:memory:/slurm/job_7/step_0\n3:cpu,cpuacct:/slurm\n");
   write_group("memory/slurm/job_7", "400000", "100000");
   write_group("memory/slurm/job_7/step_0", "500000", "50000");
   EXPECT_EQ(host_memory(root_.path()).available, 300000);

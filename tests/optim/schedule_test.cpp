@@ -337,6 +337,18 @@ TEST(CosineAnnealingWarmRestarts, BeginsAgain) {
   EXPECT_TRUE(CosineAnnealingWarmRestarts{}.fault());
 }
 
+TEST(StepCount, SettlesToTheNearestNumberOfSteps) {
+  const auto settled = [](double amount, StepCount::Unit unit) {
+    StepCount count = StepCount::of(amount, unit);
+    count.settle({.steps = 1000, .steps_per_epoch = 31});
+    return int64_t{count};
+  };
+  EXPECT_EQ(settled(2.5, StepCount::Unit::epochs), 78);
+  EXPECT_EQ(settled(1e-9, StepCount::Unit::epochs), 1);
+  EXPECT_EQ(settled(10, StepCount::Unit::percent), 100);
+  for (const double huge : {3e17, 1e300}) EXPECT_EQ(settled(huge, StepCount::Unit::epochs), StepCount::kMost);
+}
+
 TEST(Schedule, CoefficientsAreTheOptimizersInDouble) {
   const ScheduleRow adam = schedule_row(Constant(), AdamW{.lr = 0.5, .betas = {0.8, 0.999}}, 0);
   EXPECT_EQ(adam.lr, 0.5);

@@ -98,6 +98,23 @@ def no_set_is_written_into_a_run():
 
 
 @check
+def a_killed_process_leaves_no_folder():
+    data = path("killed-synth")
+    words = [PROGRAM, "data", "synth", "--out", data]
+    for number in range(2):
+        job = start(words)
+        wait_until(lambda: os.path.isdir(data) and any(n.startswith(".tmp-") for n in os.listdir(data)), job)
+        job.kill()
+        job.communicate()
+        expect_equal(os.listdir(data), [".tmp-%s-0" % SYNTHETIC])
+    expect_equal(finish(start([*words, "--images", "500"])).returncode, DONE)
+    expect_equal(os.listdir(data), [SYNTHETIC])
+    shutil.copytree(os.path.join(data, SYNTHETIC), os.path.join(data, ".tmp-%s-0" % SYNTHETIC))
+    expect_equal(finish(start([*words, "--images", "500"])).returncode, DONE)  # the set is there
+    expect_equal(os.listdir(data), [SYNTHETIC])
+
+
+@check
 def the_test_file_cut_while_it_is_evaluated():
     data, file = own_copy("cut-test", synthetic(), "test_batch.bin")
     done = cut_while_mapped(file, 4096, "eval", "--ckpt", trained(), "--data", data, "--batch-size", "1", "--json")

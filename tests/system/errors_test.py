@@ -357,10 +357,9 @@ def damaged_checkpoints_fall_back_or_are_refused():
 def weights_of_another_model_or_damaged():
     train(path("linear"), settings(model__name="linear"))
     linear = path("linear", "best.bin")
-    refused(CHECKPOINT, ["linear"], path("out-init"), settings(), "--init", linear)
-    refused(CHECKPOINT, ["nowhere.bin"], path("out-init"), settings(), "--init", path("nowhere.bin"))
-    for dry in ("linear", linear), ("nowhere.bin", path("nowhere.bin")):  # told before the run, too
-        refused(CHECKPOINT, [dry[0]], path("out-init"), settings(), "--init", dry[1], "--dry-run")
+    for dry in [], ["--dry-run"]:  # told before the run, too
+        refused(CHECKPOINT, ["linear"], path("out-init"), settings(), "--init", linear, *dry)
+        refused(USAGE, ["nowhere.bin"], path("out-init"), settings(), "--init", path("nowhere.bin"), *dry)
     output = copy_of_whole("other-model")
     shutil.rmtree(os.path.join(output, "ckpt"))
     shutil.copytree(path("linear", "ckpt"), os.path.join(output, "ckpt"))
@@ -374,7 +373,10 @@ def weights_of_another_model_or_damaged():
         fails(CHECKPOINT, run("eval", "--ckpt", path(name)), name)
         fails(CHECKPOINT, run("export", "--ckpt", path(name), "--out", path("never.safetensors")), name)
         refused(CHECKPOINT, [name], path("out-init"), settings(), "--init", path(name))
-    fails(CHECKPOINT, run("eval", "--ckpt", path("nowhere.bin")), "nowhere.bin")
+    fails(USAGE, run("eval", "--ckpt", path("nowhere.bin")), "nowhere.bin")
+    config = train_words(path("never"), settings())[:2]
+    for code, file in (USAGE, path("nowhere.bin")), (CHECKPOINT, linear), (CHECKPOINT, path("cut.bin")):
+        fails(code, run("estimate", *config, "--set", "model.name=cnn", "--init", file), os.path.basename(file))
     expect(not os.path.exists(path("never.safetensors")), "a damaged file was exported")
 
 
@@ -384,15 +386,15 @@ def weights_of_another_model_or_damaged():
 def a_refused_run_leaves_no_folder_behind():
     """Nor its new parent folders. An existing folder and its contents stay."""
     for ranks in [Ranks(1), Ranks(2)] + ([Ranks(2, mpi=True)] if has_mpi() else []):
-        for words in ["--init", path("nowhere.bin")], ["--resume", "must"], ["--resume", path()]:
-            refused(CHECKPOINT, [words[1]] if words[1] != "must" else ["--resume must"], path("above", "nested/"), settings(),
+        for code, words in (USAGE, ["--init", path("nowhere.bin")]), (CHECKPOINT, ["--resume", "must"]), (CHECKPOINT, ["--resume", path()]):
+            refused(code, [words[1]] if words[1] != "must" else ["--resume must"], path("above", "nested/"), settings(),
                     *words, ranks=ranks)
             expect(not os.path.exists(path("above")), words, ranks)
     os.makedirs(path("above", "there"))
-    refused(CHECKPOINT, ["nowhere.bin"], path("above", "there"), settings(), "--init", path("nowhere.bin"))
+    refused(USAGE, ["nowhere.bin"], path("above", "there"), settings(), "--init", path("nowhere.bin"))
     expect(os.path.isdir(path("above", "there")), "an empty folder of somebody's was removed")
     written("above/note", "mine")
-    refused(CHECKPOINT, ["nowhere.bin"], path("above", "new"), settings(), "--init", path("nowhere.bin"))
+    refused(USAGE, ["nowhere.bin"], path("above", "new"), settings(), "--init", path("nowhere.bin"))
     expect_equal(sorted(os.listdir(path("above"))), ["note", "there"])
 
 

@@ -166,7 +166,9 @@ def folders_that_cannot_be_divided_are_refused_with_the_remedy():
                             (["data.validation=0/5"], ["data.validation must be a fold"]),
                             (["data.validation=0.2"], ["a share such as 20%", "a fold such as 1/5", "did you mean 20%?"]),
                             (["data.test=90%"], ["data.validation 20% beside data.test 90%"]),
-                            (["data.validation=120%"], ["less than 100 %"]), (["data.validation=-3"], ["at least 0"])]:
+                            (["data.validation=120%"], ["less than 100 %"]), (["data.validation=-3"], ["0 to 4294967295 images"]),
+                            (["data.validation=9223372036854775807"], ["0 to 4294967295 images"]),
+                            (["data.validation=41/41"], ["41/41 is one of more folds than the 40 images", "at most 40"])]:
         fails(USAGE, own(pets(), path("out"), "--dry-run", *[w for word in words for w in ("--set", word)]), *culprits)
     fails(DATA, own(pets(), path("out"), "--dry-run", "--set", "data.validation=nowhere"), "nowhere")
     few_settings = {"data.path": few(), "data.on_corrupt": "skip"}
@@ -266,6 +268,9 @@ def folds_are_cross_validated():
     expect("validation %" in done.stdout and "test %" in done.stdout, done.stdout)
     fails(USAGE, run("sweep", "--config", DEFAULT, *sets, "--folds", 4, "--grid", "data.validation=1,2", "--output", path("f")),
           "given twice", "--folds")
+    fails(USAGE, run("sweep", "--config", DEFAULT, *sets, "--folds", 33, "--set", "data.limit=32", "--output", path("f")),
+          "more folds than the 32 images")
+    expect(not os.path.exists(path("f")), "something was written")
 
 
 @check

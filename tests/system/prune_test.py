@@ -72,6 +72,10 @@ def without_a_number_the_run_s_own_rule_holds():
     train(run_folder, {**SETTINGS, "data.path": few(), "train.epochs": 3, "checkpoint.keep_last": 3})
     expect_equal(len(checkpoints(run_folder)), 3)
     expect_in("0 of 3 checkpoints removed", good("ckpt", "prune", run_folder))
+    for number, more in enumerate((2**32, 2**63 - 1), 4):  # a week's checkpoints, whatever the number's bits
+        train(run_folder, {**SETTINGS, "data.path": few(), "train.epochs": number, "checkpoint.keep_last": more})
+        expect(len(checkpoints(run_folder)) > 3, os.listdir(os.path.join(run_folder, "ckpt")))
+        expect_match(good("ckpt", "prune", run_folder, "--dry-run"), r"^0 of \d+ checkpoints would go")
 
 
 @check

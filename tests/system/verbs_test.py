@@ -526,7 +526,7 @@ def ckpt_diff_exits_as_diff_does():
     with open("/dev/full", "w") as full:  # what differs could not be told
         expect_equal(subprocess.run([PROGRAM, "ckpt", "diff", checkpoint(0), checkpoint()],
                                     stdout=full, stderr=subprocess.PIPE).returncode, 8)
-    bad(CHECKPOINT, "nowhere", "ckpt", "diff", checkpoint(), "nowhere")
+    bad(USAGE, "nowhere", "ckpt", "diff", checkpoint(), "nowhere")
 
 
 @check

@@ -64,17 +64,20 @@ double checked_number(const ConfigField& field, const Node& node) {
   return node.real;
 }
 
+[[noreturn]] void refuse_too_large(const ConfigField& field, const Node& node) {
+  fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
+}
+
 int64_t checked_integer(const ConfigField& field, const Node& node) {
   if (node.kind == Kind::integer) {
     checked_number(field, node);
     return node.integer;
   }
   // DeepSpeed's files write whole numbers as 5e8 too.
-  constexpr double kExact = 1LL << 53;
   if (node.kind != Kind::real || std::floor(node.real) != node.real)
     wrong_type(field, node, "a whole number", without_quotes(node, /*number=*/true));
-  if (std::abs(node.real) > kExact)
-    fail_at(node.mark, field.key, " has too large a whole number, found ", quoted(node.text));
+  constexpr double kExact = 1LL << 53;
+  if (std::abs(node.real) > kExact) refuse_too_large(field, node);
   return static_cast<int64_t>(checked_number(field, node));
 }
 
@@ -90,7 +93,11 @@ std::optional<StepCount> duration_of(const std::string& text) {
 }
 
 StepCount checked_steps(const ConfigField& field, const Node& node) {
-  if (node.kind != Kind::text) return checked_integer(field, node);
+  if (node.kind != Kind::text) {
+    const int64_t steps = checked_integer(field, node);
+    if (steps > StepCount::kMost) refuse_too_large(field, node);
+    return steps;
+  }
   if (const auto duration = duration_of(node.text)) return *duration;
   wrong_type(field, node, "a whole number of optimizer steps, \"5 epochs\" or \"10%\" of the run",
              without_quotes(node, /*number=*/true));

@@ -193,11 +193,22 @@ std::string mistyped(const KeyPath& key, const std::vector<std::string>& known) 
   return best;
 }
 
+/// "a.b" as a file writes it: "a: {b: ...}"
+std::string in_blocks(const std::string& key) {
+  std::string text, ends;
+  for (const char c : key) {
+    text += c == '.' ? ": {" : std::string(1, c);
+    if (c == '.') ends += '}';
+  }
+  return text + ": ..." + ends;
+}
+
 }  // namespace
 
 std::string suggest_key(const std::string& key, const std::vector<ConfigField>& fields) {
   const KeyPath path = split_key(key);
   const std::vector<std::string> known = known_keys(fields);
+  if (std::ranges::find(known, key) != known.end()) return "; write it in its block, " + in_blocks(key);
   std::string meant = others_name(key, path);
   if (meant.empty()) meant = of_same_name(path, known);
   if (meant.empty()) meant = of_same_name(without_count(path), known);

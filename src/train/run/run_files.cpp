@@ -191,8 +191,10 @@ bool holds_run(const Path& out) {
 }
 
 void require_folder_or_nothing(const Path& folder) {
-  for (Path at = folder; !at.empty() && !is_folder(at); at = at.parent_path())
+  for (Path at = folder; !at.empty() && !is_folder(at); at = at.parent_path()) {
     if (is_there(at)) refuse_in_output(at, "is no folder");
+    if (kind_of_entry(at) == PathKind::link) refuse_in_output(at, "is a link to a folder that is not there");
+  }
 }
 
 void require_own_files(const Path& out) {

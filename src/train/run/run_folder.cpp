@@ -108,7 +108,7 @@ RunFolder::RunFolder(const Config& config, int ranks, const ResumeMode& resume, 
              .say = [&](const std::string& line) { console.note("warning: " + line); },
              .give_up = [] { return StopSignals::requested() != 0; }}),
       reset_(reset),
-      keep_last_(static_cast<int>(config.checkpoint.keep_last)) {
+      keep_last_(config.checkpoint.keep_last) {
   files_.hold(out_);
   require_in_place();
   const Path folder = out_ / kCheckpointFolder;

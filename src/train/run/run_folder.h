@@ -90,7 +90,7 @@ class RunFolder {
   Path out_;
   RunLock lock_;
   bool reset_;
-  int keep_last_;
+  int64_t keep_last_;
   Path resume_from_;
   bool goes_back_ = false;  // --resume names a checkpoint of this folder
   std::optional<Provenance> resumed_;

@@ -64,7 +64,8 @@ TEST_F(ConfigTest, UnknownKeysNameTheirPlaceAndTheNearestKey) {
             "c.yaml:1:21: unknown key 'zero_optimization.stge'; did you mean 'zero_optimization.stage'?");
   EXPECT_PART(error("optimizer: {type: Adam, params: {momentum: 0.9}}"),
               "c.yaml:1:44: unknown key 'optimizer.params.momentum'; Adam takes lr");
-  EXPECT_PART(error("train.epochs: 3"), "unknown key 'train.epochs'");
+  EXPECT_EQ(error("train.epochs: 3"),
+            "c.yaml:1:1: unknown key 'train.epochs'; write it in its block, train: {epochs: ...}");
   EXPECT_PART(error(kAdam, {"train.epoch=3"}),
               "--set train.epoch=3: unknown key 'train.epoch'; did you mean 'train.epochs'?");
   EXPECT_PART(error(kAdam, {"train.epochs.x=3"}), "unknown key");
