@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Part {
+struct DescribedPart {
   const char* name;
   Split split;
   std::unique_ptr<DataSet> set;
@@ -35,7 +35,7 @@ struct Part {
 /// A data set with all images that it has of its own; the part to train on comes first.
 struct Described {
   DataSource source;
-  std::vector<Part> parts;
+  std::vector<DescribedPart> parts;
   const DataSet& train() const { return *parts.front().set; }
 };
 
@@ -82,7 +82,7 @@ std::string text_of(const Described& described) {
   std::string text = str(train.name(), " in ",
                          described.source.folder.empty() ? "memory" : printable(described.source.folder.native()), "\n",
                          counted(train.count(), "image"), " to train on, ");
-  for (const Part& part : described.parts)
+  for (const DescribedPart& part : described.parts)
     if (part.split != Split::train)
       text += str(part.set->count(), part.split == Split::val ? " to validate on, " : " to test on, ");
   if (described.parts.size() == 1) text += "of which a part is held out, ";
@@ -91,7 +91,7 @@ std::string text_of(const Described& described) {
     text += str("pictures of ", sizes->smallest.width, "x", sizes->smallest.height, " to ", sizes->largest.width, "x",
                 sizes->largest.height, " pixels",
                 sizes->pictures < train.count() ? str(" among ", sizes->pictures) : "", "\n");
-  for (const Part& part : described.parts)
+  for (const DescribedPart& part : described.parts)
     for (const std::string& line : notes_of(*part.set, part.split)) text += printable(line) + "\n";
   int columns = 16;
   for (const std::string& name : train.class_names()) columns = std::max(columns, columns_of(printable(name)));
@@ -100,10 +100,10 @@ std::string text_of(const Described& described) {
     return str("\n", fmt::format("{:>5}", number), "  ", name, std::string(blanks, ' '));
   };
   text += row("class", "name");
-  for (const Part& part : described.parts) text += fmt::format("  {:>6}", part.name);
+  for (const DescribedPart& part : described.parts) text += fmt::format("  {:>6}", part.name);
   for (size_t c = 0; c < train.class_names().size(); ++c) {
     text += row(std::to_string(c), printable(train.class_names()[c]));
-    for (const Part& part : described.parts) text += fmt::format("  {:>6}", part.counts[c]);
+    for (const DescribedPart& part : described.parts) text += fmt::format("  {:>6}", part.counts[c]);
   }
   const ChannelStatistics statistics = channel_statistics(train);
   const std::string of = statistics.images < train.count() ? str(statistics.images, " of ") : "";
@@ -126,7 +126,7 @@ Json json_of(const Described& described) {
                         {"smallest", {{"width", sizes->smallest.width}, {"height", sizes->smallest.height}}},
                         {"largest", {{"width", sizes->largest.width}, {"height", sizes->largest.height}}}};
   json["notes"] = Json::array();
-  for (const Part& part : described.parts) {
+  for (const DescribedPart& part : described.parts) {
     json["parts"][part.name] = {{"images", part.set->count()}, {"per_class", part.counts}};
     for (const std::string& line : notes_of(*part.set, part.split)) json["notes"].push_back(line);
   }
@@ -160,7 +160,7 @@ int data_info(const Words& words) {
   const Described described = open_parts(std::move(source), opening);
   const DataSet& train = described.train();
   warn(repeated_images(train));
-  for (const Part& part : described.parts)
+  for (const DescribedPart& part : described.parts)
     if (part.split != Split::train) warn(same_images(train, *part.set, part.split));
   std::fputs((as_json ? json_of(described).dump(2) + "\n" : text_of(described)).c_str(), stdout);
   if (sheet.empty()) return 0;

@@ -441,6 +441,7 @@ Trainer::Trainer(const TrainOptions& options, Communicator& comm, Console& conso
   reports_.emplace(run_, total_steps_);
   diagnostics_.emplace(run_, *saver_, comms_);
   selection_.emplace(config_, state_, validation_.has_value());
+  check(!evaluated_splits().empty(), "no images to evaluate on");
   stop_vote_.emplace(comm, state_.step);
   summary_.emplace(run_, total_steps_);
   for (const std::string& warning : options.warnings) log_.warn(warning);

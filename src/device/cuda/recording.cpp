@@ -5,6 +5,7 @@
 
 #include "device/cuda/check.h"
 #include "device/cuda/handle.h"
+#include "device/cuda/stream.h"
 
 namespace ct::cuda {
 namespace {
@@ -45,12 +46,6 @@ class GraphReplay final : public Replay {
   Handle<cudaGraphExec_t, cudaGraphExecDestroy> exec_;
 };
 
-CudaEvent make_cuda_event() {
-  cudaEvent_t event = nullptr;
-  CT_CUDA(cudaEventCreate(&event));
-  return CudaEvent(event);
-}
-
 }  // namespace
 
 std::unique_ptr<Replay> record(cudaStream_t stream, const std::function<void()>& body) {
@@ -65,7 +60,7 @@ double milliseconds(cudaStream_t stream, const std::function<void()>& launch) {
     for (int i = 0; i < kLaunches; ++i) launch();
   });
   replay->launch();  // the first one is the device's to get ready for
-  const CudaEvent begin = make_cuda_event(), end = make_cuda_event();
+  const CudaEvent begin = make_cuda_event(cudaEventDefault), end = make_cuda_event(cudaEventDefault);
   float least = std::numeric_limits<float>::infinity();
   for (int round = 0; round < kRounds; ++round) {
     CT_CUDA(cudaEventRecord(begin, stream));
