@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <fstream>
 
 #include "base/checks.h"
@@ -141,6 +142,22 @@ TEST(Files, FoldersThatKilledProcessesHaveLeftAreRemoved) {
   ::close(living);
   EXPECT_EQ(list_folder(folder.path()),
             (std::vector<std::string>{".tmp-made-1", ".tmp-made-x", ".tmp-other-0", "made"}));
+}
+
+TEST(Files, WithoutLocksTheirAgeDecides) {
+  class NoLocks : public FileSystem {
+   public:
+    int lock(int) override {
+      errno = ENOLCK;
+      return -1;
+    }
+  } files;
+  TemporaryFolder folder;
+  const Path old = folder / ".tmp-made-0", fresh = folder / ".tmp-made-1";
+  for (const Path& path : {old, fresh}) make_folders(files, path);
+  std::filesystem::last_write_time(old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  EXPECT_TRUE(make_filled_folder(files, folder / "made", [](const Path&) {}));
+  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{".tmp-made-1", "made"}));
 }
 
 TEST(Files, TheLongestNameCanBeWritten) {

@@ -298,7 +298,7 @@ def a_refused_run_leaves_no_synthetic_set():
     refused(USAGE, {"train_batch_size": 60000}, culprits=["train_batch_size", "50000"])
     refused(USAGE, {"data.limit": 50001}, culprits=["data.limit"])
     refused(CHECKPOINT, {}, "--resume", "must", culprits=["--resume must"])
-    refused(CHECKPOINT, {}, "--init", path("no-such.safetensors"), culprits=["no-such.safetensors"])
+    refused(USAGE, {}, "--init", path("no-such.safetensors"), culprits=["no-such.safetensors"])
     with open(path("theirs.safetensors"), "wb") as file:
         file.write(b"not weights")
     refused(CHECKPOINT, {}, "--init", path("theirs.safetensors"), culprits=["theirs.safetensors"])

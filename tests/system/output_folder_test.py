@@ -118,8 +118,8 @@ def a_run_replaces_nothing_that_is_not_its_own():
         fails(USAGE, finish(start([PROGRAM, *train_words(path("foreign-saved"), settings(), *words)])), "best-00000010.bin")
     expect_equal(content_of(mine), b"somebody's own\n")
     for output in path("foreign-saved/ckpt/best-00000010.bin"), path("foreign-saved/ckpt/best-00000010.bin/run"):
-        for verb in "train", "sweep", "compare":
-            fails(USAGE, run(verb, *train_words(output, settings())), "best-00000010.bin' is no folder", "another --output")
+        for verb, *words in ["train"], ["sweep", "--repeats", 2], ["compare"]:
+            fails(USAGE, run(verb, *words, *train_words(output, settings())), "best-00000010.bin' is no folder", "another --output")
     os.symlink(path("nowhere"), path("link-to-nothing"))
     fails(USAGE, run(*train_words(path("link-to-nothing"), settings())), "link-to-nothing' is a link to a folder that is not there")
     for words in [], ["--reset"]:

@@ -585,8 +585,9 @@ def other_files_and_folders():
     expect_in("no checksums", good("ckpt", "verify", f32))
 
     for file_path in ["nowhere", path(), write("garbage.bin", "garbage"), write("empty.bin", "")]:
-        bad(CHECKPOINT, os.path.basename(file_path), "ckpt", "inspect", file_path)
-        bad(CHECKPOINT, os.path.basename(file_path), "ckpt", "verify", file_path)
+        code = USAGE if file_path == "nowhere" else CHECKPOINT
+        bad(code, os.path.basename(file_path), "ckpt", "inspect", file_path)
+        bad(code, os.path.basename(file_path), "ckpt", "verify", file_path)
     os.makedirs(path("hollow", "ckpt"))
     for word in ["ls", "inspect", "verify"]:
         bad(CHECKPOINT, "hollow", "ckpt", word, path("hollow"))

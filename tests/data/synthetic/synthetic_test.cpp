@@ -1,7 +1,6 @@
 #include "data/synthetic/synthetic.h"
 
 #include <atomic>
-#include <chrono>
 #include <set>
 #include <thread>
 
@@ -78,18 +77,6 @@ TEST_F(SyntheticTest, WritersAtOnceLeaveOneWholeSet) {
   EXPECT_EQ(reports[2].problem, "");
   fs::resize_file(folder / "test_batch.bin", 5000 * kRecordBytes);
   expect_error(ExitCode::data, {"synthetic-10-batches-bin", "delete it"}, [&] { write_synthetic(folder); });
-}
-
-TEST_F(SyntheticTest, TidiesUpWhatAKilledWriterLeft) {
-  const fs::path folder = root / "synthetic-10-batches-bin";
-  const fs::path old = root / ".tmp-synthetic-10-batches-bin-0", fresh = root / ".tmp-synthetic-10-batches-bin-1";
-  fs::create_directory(old);
-  fs::create_directory(fresh);
-  write(old / "data_batch_1.bin", {1, 2, 3});
-  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
-  EXPECT_TRUE(write_synthetic(folder));
-  EXPECT_FALSE(fs::exists(old));
-  EXPECT_TRUE(fs::exists(fresh));  // perhaps still being written
 }
 
 TEST_F(SyntheticTest, AFolderThatCannotBeMadeIsNamed) {
