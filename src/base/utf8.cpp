@@ -53,6 +53,16 @@ std::string without_controls(std::string_view text, std::string_view kept) {
 
 }  // namespace
 
+std::string fault_of_name(std::string_view name) {
+  for (size_t at = 0; at < name.size();) {
+    const size_t length = utf8_length(name, at);
+    if (length == 0) return "is not UTF-8 text";
+    if (is_control(name, at)) return "contains a control character, such as a tab or a line break";
+    at += length;
+  }
+  return "";
+}
+
 std::string printable(std::string_view text) { return without_controls(text, ""); }
 
 std::string printable_lines(std::string_view text) { return without_controls(text, "\n\t"); }

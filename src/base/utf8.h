@@ -14,6 +14,9 @@ size_t utf8_length(std::string_view text, size_t at);
 /// `at`.
 bool is_control(std::string_view text, size_t at);
 
+/// Why this cannot be a name, which is printed and stored; empty: it can.
+std::string fault_of_name(std::string_view name);
+
 /// External text, safe for a terminal: control characters, including line breaks, characters that change the direction
 /// of writing, and invalid UTF-8 become escapes such as \x0a.
 std::string printable(std::string_view text);

@@ -306,8 +306,9 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
        " is valid, the newest is ", step_name(steps.back()), ": restore a copy of one, or delete the run with --reset");
 }
 
-std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good) const {
-  const auto steps = list();
+std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good, int64_t before) const {
+  auto steps = list();
+  std::erase_if(steps, [&](int64_t step) { return step >= before; });
   for (size_t i = steps.size(); i-- > 0;) {
     try {  // the manifest first: it says in a moment what need not be verified
       if (!manifest(steps[i]).not_finite.empty()) continue;

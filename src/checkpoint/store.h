@@ -9,6 +9,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -40,6 +41,8 @@ std::string not_finite_text(const std::vector<std::string>& names);
 
 class Store {
  public:
+  static constexpr int64_t kAfterAll = std::numeric_limits<int64_t>::max();  // a step
+
   /// Throws Error(checkpoint) for a checkpoint whose files are right, but whose state no run has.
   using RequireState = std::function<void(const Checkpoint&)>;
   /// `folder` is OUT/ckpt; it need not exist for reading. `files` must outlive the store.
@@ -87,8 +90,9 @@ class Store {
   /// are all finite. `good`: a step that is known to be good, such as the one just committed; without it, the newest
   /// good one is searched.
   std::vector<int64_t> beyond(int64_t keep_last, std::optional<int64_t> good = {}) const;
-  /// The newest checkpoint that verifies and whose weights and moments are all finite. `good` is known to verify.
-  std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}) const;
+  /// The newest checkpoint of a step before that one that verifies and whose weights and moments are all finite. `good`
+  /// is known to verify.
+  std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}, int64_t before = kAfterAll) const;
   /// Verifies all of a checkpoint and opens it.
   Checkpoint load(int64_t step) const;
   Manifest manifest(int64_t step) const;

@@ -161,7 +161,7 @@ int verb_compare(const Words& words) {
   f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
   ConfigSources sources = f.training.sources(&warnings);
-  require_words_of_several_runs(f.training, sources, "compare");
+  require_words_of_several_runs(f.training, sources, "compare", f.output);
   const Config config = config_of_ways(sources, f, &warnings);
   for (const std::string& line : warnings) warn(line);
   Words common = train_words(sources);

@@ -11,13 +11,16 @@ void DataOptions::add_to(CLI::App& app) {
   app.add_option("--data,--path", path, "folder of the data sets, or of one data set")
       ->type_name("FOLDER")
       ->capture_default_str();
-  app.add_option("--dataset", dataset, "the kind of data set (data.dataset); auto: the first one found")
+  app.add_option("--dataset", dataset,
+                 "the kind of data set (data.dataset); auto: the one that a run takes, else the first one found")
       ->check(CLI::IsMember(dataset_choices()))
       ->capture_default_str();
 }
 
 DataSource DataOptions::source() const {
   require_named_folder(path, dataset);
+  if (dataset == "auto")
+    if (auto found = find_data(dataset, path)) return *std::move(found);
   std::string missing, remedies;
   for (const DataKind& kind : data_kinds()) {
     if (dataset != "auto" && dataset != kind.key) continue;

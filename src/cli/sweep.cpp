@@ -151,7 +151,7 @@ int verb_sweep(const Words& words) {
   f.training.init_options();  // refuses words that do not fit
   std::vector<std::string> warnings;
   const ConfigSources sources = f.training.sources(&warnings);
-  require_words_of_several_runs(f.training, sources, "a sweep");
+  require_words_of_several_runs(f.training, sources, "a sweep", f.output);
   const int64_t first_seed = load_config(sources, &warnings).seed;
   auto warn_once = [&, warned = std::set<std::string>()]() mutable {  // what all runs would be warned of, once
     for (const std::string& line : warnings)

@@ -42,7 +42,10 @@ void require_one_rate(const ConfigSources& sources) {
   for (const ConfigOverride& swept : sources.swept) compare(swept.key, swept.value, swept.origin);
 }
 
-void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb) {
+void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb,
+                                   const std::string& output) {
+  if (const std::string fault = fault_of_name(output); !fault.empty())
+    fail(ExitCode::usage, "--output ", in_quotes(output), " ", fault, ", so that no configuration can name it");
   for (const auto& file : sources.files) word_of_config(file);  // refuses pipes
   for (const std::string& word : words.files.sets)
     if (word.starts_with("output="))

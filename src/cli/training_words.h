@@ -33,9 +33,10 @@ struct TrainingWords {
   std::vector<std::string> initial_words() const;
 };
 
-/// Throws Error(usage) for words that cannot be of several runs: a pipe, which one run could read, and --set
-/// output=..., where `verb` puts the folders of its runs into the one of --output.
-void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb);
+/// Throws Error(usage) for words that cannot be of several runs: a pipe, which one run could read, --set output=...,
+/// where `verb` puts the folders of its runs into the one of --output, and an `output` that no configuration can name.
+void require_words_of_several_runs(const TrainingWords& words, const ConfigSources& sources, std::string_view verb,
+                                   const std::string& output);
 
 /// Error(usage) where --set or a sweep's word gives a key of --lr another value.
 void require_one_rate(const ConfigSources& sources);

@@ -43,8 +43,8 @@ std::string report_skipped_steps(const RunContext& run) {
 }
 
 void fail_diverged(const std::string& why, const Path& finite) {
-  const std::string back =
-      finite.empty() ? "no checkpoint is finite" : str("the newest finite checkpoint is ", in_quotes(finite.native()));
+  const std::string back = finite.empty() ? "no earlier checkpoint is finite"
+                                          : str("the newest finite checkpoint is ", in_quotes(finite.native()));
   const std::string from_there =
       finite.empty() ? ""
                      : str(", or from there with --init ", in_quotes((finite / "weights.safetensors").native()),

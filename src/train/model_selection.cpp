@@ -44,7 +44,6 @@ void ModelSelection::remember(const Judged& judged) {
 
 bool ModelSelection::out_of_patience(const Judged& judged) {
   const auto& stopping = config_.train.early_stopping;
-  if (stopping.patience <= 0) return false;
   const double now = judged.first.of(stopping.metric);
   const bool first = state_.patience_used < 0;
   if (std::isfinite(now) && (first || better(stopping.metric, now, state_.patience_value))) {
@@ -54,8 +53,8 @@ bool ModelSelection::out_of_patience(const Judged& judged) {
   }
   if (first) return false;
   // The evaluation that ends a run is not counted: a run that goes on, with more patience, repeats it.
-  if (state_.patience_used + 1 >= stopping.patience) return true;
-  ++state_.patience_used;
+  if (stopping.patience > 0 && state_.patience_used + 1 >= stopping.patience) return true;
+  ++state_.patience_used;  // without early stopping, too, which a run may take up when it goes on
   return false;
 }
 

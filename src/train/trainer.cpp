@@ -157,7 +157,8 @@ bool Trainer::finish() {
   if (judges_at_end() && !judge_best()) return false;
   // No streak of bad steps has ended it, but the last ones were.
   if (!std::isfinite(final_result_->loss))
-    give_up(str("diverged: the weights of the end give no finite loss on the ", final_result_->split, " split"));
+    give_up(str("diverged: the weights of the end give no finite loss on the ", final_result_->split, " split"),
+            state_.step);
   comm_.heartbeat().advance(Phase::end);
   if (!ended_) diagnostics_->end();
   if (!ended_) log_.console().data("Finished Training");
@@ -391,12 +392,12 @@ void Trainer::look_for_skips() {
   if (const std::string why = report_skipped_steps(run_); !why.empty()) give_up(why);
 }
 
-void Trainer::give_up(const std::string& why) {
+void Trainer::give_up(const std::string& why, int64_t before) {
   session_.engine().settle();  // peers may be in the update's gathers: whoever gives up completes them first
   saver_->complete(MustSucceed::no);
   std::string finite;
   run_on_all_ranks(comm_, [&] {
-    if (folder_) finite = folder_->newest_finite().string();
+    if (folder_) finite = folder_->newest_finite(before).string();
   });
   if (!ended_) summary_->record_end(RunFolder::kDiverged, {{"error", why}});
   fail_diverged(why, from_rank_0(comm_, finite));

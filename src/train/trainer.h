@@ -75,7 +75,8 @@ class Trainer {
   void report_replaced();
   bool finish();
   void look_for_skips();
-  [[noreturn]] void give_up(const std::string& why);
+  /// Ends the run as diverged, and names the newest finite checkpoint of a step before that one.
+  [[noreturn]] void give_up(const std::string& why, int64_t before = Store::kAfterAll);
 
   const TrainOptions& options_;
   Config config_;  // with the located data set instead of `auto`

@@ -5,6 +5,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
 from harness import *
+from png import png
 
 LINEAR = os.path.join(CONFIGS, "linear.yaml")
 TRAIN_IMAGES, TRAIN_LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
@@ -65,6 +66,20 @@ def resumed_on_other_ranks_it_has_the_same_bits():
     train(parts, settings(data, train__max_steps=23), config=LINEAR, ranks=Ranks(2))
     train(parts, settings(data), config=LINEAR)
     expect_equal(result(parts)[0], result(whole)[0])
+
+
+@check
+def data_info_takes_the_set_that_a_run_takes():
+    data = digits("beside-pictures", train=10, test=10)
+    for number, (split, label) in enumerate((s, c) for s in ("train", "val") for c in ("cat", "dog")):
+        os.makedirs(os.path.join(data, split, label))
+        with open(os.path.join(data, split, label, "a.png"), "wb") as file:
+            file.write(png(12, 12, bytes([50 * number]) * 3 * 144))
+    sizes = [w for key in ("data.size=8", "data.resize=8", "train_batch_size=2") for w in ("--set", key)]
+    expect_in("image_folder", run("--config", LINEAR, "--data", data, "--output", path("out"), "--dry-run", *sizes).stdout)
+    expect_in("cat", run("data", "info", data).stdout)
+    expect_in("a.png", run("data", "verify", "--data", data).stdout)
+    expect_in("MNIST", run("data", "info", data, "--dataset", "mnist").stdout)
 
 
 @check

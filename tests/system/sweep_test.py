@@ -549,6 +549,15 @@ def files_of_others_are_not_replaced():
 
 
 @check
+def a_folder_that_no_configuration_can_name_is_refused():
+    for name in "line\nbreak", "not-utf8\udcff":
+        output = path(name)
+        for verb in ["sweep", "--repeats", "2"], ["sweep", "--repeats", "2", "--dry-run"], ["compare"]:
+            fails(USAGE, finish(start([PROGRAM, *verb, *train_words(output, settings())])), "no configuration can name it")
+            expect(not os.path.exists(output), "something was written")
+
+
+@check
 def names_that_no_folder_can_have():
     """Values with slashes, spaces and quotes, and very long ones."""
     link = path("data of 'mine'")

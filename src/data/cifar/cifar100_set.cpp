@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "base/wrong_download.h"
 #include "data/cifar/cifar_set.h"
 #include "data/cifar/python/pickled_batch.h"
@@ -41,6 +42,9 @@ std::vector<std::string> names_in(const fs::path& folder, Labels labels, bool py
   if (names.size() != class_count(labels))
     fail(ExitCode::data, path.string(), ": ", names.size(), " class names, not ", class_count(labels), "; ",
          cifar100_remedy());
+  for (size_t n = 0; n < names.size(); ++n)
+    if (const std::string fault = fault_of_name(names[n]); !fault.empty())
+      fail(ExitCode::data, path.string(), ": class name ", n + 1, " ", fault, "; ", cifar100_remedy());
   return names;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/paths.h"
+#include "base/utf8.h"
 #include "base/wrong_download.h"
 #include "data/synthetic/synthetic.h"
 
@@ -78,12 +79,12 @@ std::vector<std::string> read_class_names(const fs::path& folder) {
   bool clean = true;
   for (std::string line; std::getline(in, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    clean = clean && std::none_of(line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; });
+    clean = clean && fault_of_name(line).empty();
     if (!line.empty()) names.push_back(line);
   }
   if (!clean || names.size() != kCifarClasses) {
     fail(ExitCode::data, path.string(), ": not a list of ", kCifarClasses,
-         " class names, one per line; restore or delete it");
+         " class names in UTF-8, one per line; restore or delete it");
   }
   return names;
 }

@@ -56,17 +56,6 @@ bool leads_to_folder(const OpenFolder& folder, const std::string& name, unsigned
   return fstatat(folder.fd(), name.c_str(), &info, 0) == 0 && S_ISDIR(info.st_mode);
 }
 
-/// Why this cannot be the name of a class; empty: it can.
-std::string fault_of_name(const std::string& name) {
-  for (size_t at = 0; at < name.size();) {
-    const size_t length = utf8_length(name, at);
-    if (length == 0) return "is not UTF-8 text";
-    if (is_control(name, at)) return "contains a control character, such as a tab or a line break";
-    at += length;
-  }
-  return "";
-}
-
 /// What one folder holds, in the order of names once it is sorted.
 struct FolderFiles {
   std::string below;                                    // its path, counted from the class's folder

@@ -215,8 +215,8 @@ void RunFolder::name_latest() {
   write_file_atomic(files_, latest, step_name(steps.back()) + "\n");
 }
 
-Path RunFolder::newest_finite() const {
-  const auto step = store_->newest_finite();
+Path RunFolder::newest_finite(int64_t before) const {
+  const auto step = store_->newest_finite({}, before);
   return step ? out_ / kCheckpointFolder / step_name(*step) : Path();
 }
 

@@ -76,8 +76,9 @@ class RunFolder {
   /// Called after a checkpoint of that step was written: removes checkpoints beyond checkpoint.keep_last, and writes
   /// the newest one's name to ckpt/latest. Throws as require_in_place().
   void make_room(int64_t step);
-  /// The newest checkpoint that verifies and whose weights and moments are all finite; empty: there is none.
-  Path newest_finite() const;
+  /// The newest checkpoint of a step before that one that verifies and whose weights and moments are all finite; empty:
+  /// there is none.
+  Path newest_finite(int64_t before) const;
   /// A warning if the checkpoint just written is not finite, once until one is finite again; otherwise empty.
   std::string news_of_not_finite(int64_t step);
 

@@ -143,7 +143,8 @@ TEST_F(CifarSetTest, ClassNamesComeFromTheFolder) {
   EXPECT_EQ(names("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n")[0], "plane");
   EXPECT_EQ(names("a\r\nb\r\nc\r\nd\r\ne\r\nf\r\ng\r\nh\r\ni\r\nj\r\n")[9], "j");
   for (const std::string& garbage :
-       {std::string(), std::string("a\nb\n"), std::string("\x01\n\x02\n3\n4\n5\n6\n7\n8\n9\n0")}) {
+       {std::string(), std::string("a\nb\n"), std::string("\x01\n\x02\n3\n4\n5\n6\n7\n8\n9\n0"),
+        std::string("b\xe9\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")}) {
     expect_error(ExitCode::data, {"batches.meta.txt", "class names"}, [&] { names(garbage); });
   }
   expect_error(ExitCode::data, {"batches.meta.txt", "100000 bytes"}, [&] { names(std::string(100000, 'x')); });

@@ -12,7 +12,12 @@ from collections import namedtuple
 Run = namedtuple("Run", ["steps", "epochs", "evaluations"])
 Run.__doc__ = "Data frames with one row a record: steps, ends of epochs, evaluations. Columns are the records' keys."
 
-_EVENTS = ("step", "epoch", "eval")
+# The columns of a run that has no record of an event yet.
+_COLUMNS = {
+    "step": ["step", "epoch", "loss", "lr", "grad_norm", "samples"],
+    "epoch": ["step", "epoch", "loss"],
+    "eval": ["step", "epoch", "split", "loss", "accuracy"],
+}
 
 
 def load_run(folder):
@@ -24,7 +29,7 @@ def load_run(folder):
         import pandas
     except ImportError as error:
         raise ImportError("cifar_train.load_run() needs pandas: pip install pandas") from error
-    rows = {event: [] for event in _EVENTS}
+    rows = {event: [] for event in _COLUMNS}
     path = os.path.join(os.fspath(folder), "metrics.jsonl")
     with open(path, encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines, 1):
@@ -37,4 +42,4 @@ def load_run(folder):
                 raise ValueError("%s:%d: this is no record of a run: %r" % (path, number, line[:80])) from None
             if event in rows:
                 rows[event].append(record)
-    return Run(*(pandas.DataFrame(rows[event]) for event in _EVENTS))
+    return Run(*(pandas.DataFrame(rows[event], columns=None if rows[event] else _COLUMNS[event]) for event in _COLUMNS))
