@@ -1,7 +1,7 @@
 #include "data/cifar/cifar100_set.h"
 
-#include "data/cifar/cifar_kind.h"
 #include "data/data_fixture.h"
+#include "data/kinds.h"
 
 namespace ct {
 namespace {
@@ -41,7 +41,7 @@ TEST_F(Cifar100SetTest, NamesThatAreNoTextAreRefused) {
 TEST_F(Cifar100SetTest, WhatIsNoFileIsNoInternalError) {
   write_names(root);
   std::filesystem::create_directory(root / "train.bin");
-  for (const FileReport& report : cifar100_kind().verify(root, {}, Depth::every_byte))
+  for (const FileReport& report : find_kind("cifar100")->verify(root, {}, Depth::every_byte))
     EXPECT_FALSE(report.problem.empty()) << report.path;
 }
 
