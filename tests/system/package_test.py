@@ -177,7 +177,8 @@ print(run._fields, sorted(run.evaluations[0])[:3], "event" in run.steps[0])
 def load_run_gives_frames():
     os.makedirs(path("stand-in"), exist_ok=True)
     with open(path("stand-in", "pandas.py"), "w") as file:
-        file.write("def DataFrame(rows, columns=None): return rows if columns is None else columns\n")
+        file.write("class DataFrame(list):\n"
+                   "    def __init__(self, rows, columns=None): super().__init__(rows); self.columns = columns\n")
     output = path("a-run")
     train(output, {"train.max_steps": 4, "data.path": synthetic(), "steps_per_print": 2})
     steps, epochs, evaluations = (len(records(output, event)) for event in ("step", "epoch", "eval"))
@@ -193,7 +194,7 @@ def load_run_gives_frames():
     shutil.copy(os.path.join(output, "metrics.jsonl"), path("just-begun"))
     with open(path("just-begun", "metrics.jsonl"), "r+") as file:
         file.truncate(len(file.readline()))
-    begun = "import sys, cifar_train; run = cifar_train.load_run(sys.argv[1]); print('loss' in run.steps, 'accuracy' in run.evaluations)"
+    begun = "import sys, cifar_train; run = cifar_train.load_run(sys.argv[1]); print('loss' in run.steps.columns, 'accuracy' in run.evaluations.columns)"
     expect_equal(installed("python", "-c", begun, path("just-begun"), env=env).stdout, "True True\n")
     job = installed("python", "-c", SCRIPT, output, env={"PYTHONPATH": None})
     expect_in("ImportError: cifar_train.load_run() needs pandas: pip install pandas", job.stderr)
