@@ -133,6 +133,8 @@ TEST(Files, FoldersThatKilledProcessesHaveLeftAreRemoved) {
   }
   const int living = ::open((folder / ".tmp-made-1").c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(files.lock(living), 0);
+  std::filesystem::last_write_time(folder / ".tmp-made-1",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
   EXPECT_TRUE(make_filled_folder(files, folder / "made", [&](const Path& temporary) {
     EXPECT_EQ(temporary, folder / ".tmp-made-0");
     EXPECT_TRUE(list_folder(temporary).empty());
@@ -229,6 +231,31 @@ TEST(Files, ChangesThatReturnedSurviveAPowerFailure) {
         else
           EXPECT_EQ(read_file(folder / name), read_file(wanted / name)) << i;
     }
+}
+
+/// Has no links, and cuts a file to what was copied of it first.
+class CuttingFileSystem : public QuickFileSystem {
+ public:
+  explicit CuttingFileSystem(const Path& copied) : copied_(copied) {}
+  int link(const Path&, const Path&) override { return errno = EPERM, -1; }
+  ssize_t write(int fd, std::span<const std::byte> bytes) override {
+    std::filesystem::resize_file(copied_, bytes.size());
+    return QuickFileSystem::write(fd, bytes);
+  }
+
+ private:
+  const Path copied_;
+};
+
+TEST(Files, APieceOfAFileIsNoCopyOfIt) {
+  TemporaryFolder folder;
+  spill(folder / "file", std::string(size_t{3} << 20, 'a'));
+  spill(folder / "copy", "old");
+  CuttingFileSystem files(folder / "file");
+  const std::string message = io_error([&] { link_or_copy(files, folder / "file", folder / "copy"); });
+  EXPECT_NE(message.find("it was truncated while it was read"), std::string::npos) << message;
+  EXPECT_EQ(read_file(folder / "copy"), "old");
+  EXPECT_EQ(list_folder(folder.path()), (std::vector<std::string>{"copy", "file"}));
 }
 
 TEST(Files, RemovesOnlyWhatIsKnown) {

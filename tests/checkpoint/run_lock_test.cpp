@@ -229,6 +229,8 @@ TEST_P(WithoutLocks, WhoTookItOverIsNamed) {
   leave("pid 1 on host elsewhere, heartbeat 7\n");
   EXPECT_FALSE(lock.in_place());
   EXPECT_EQ(lock.taken_by(), "pid 1 on host elsewhere");
+  std::this_thread::sleep_for(kHeartbeat);
+  EXPECT_EQ(read_file(holder_), "pid 1 on host elsewhere, heartbeat 7\n") << "it is the other's";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WithoutLocks,

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -109,6 +112,20 @@ TEST_F(SaveTest, TensorsOfManyBuckets) {
     EXPECT_TRUE(same(t, *c.weights.find(t.name)));
     EXPECT_TRUE(same(t, find(moments, t.name)->view(storage)));
   }
+}
+
+TEST_F(SaveTest, OneBucketThatIsNotFiniteIsEnough) {
+  Samples samples;
+  samples.add("large", StoredType::f32, {3001, 1000});
+  const auto tensors = samples.views();
+  SaveContents contents = contents_of(tensors, tensors, 0, 1);
+  contents.read_weights = [&](const Rows& rows, std::span<std::byte> out) {
+    reader_of(tensors)(rows, out);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    if (tensors[rows.tensor].name == "large" && rows.begin == 0) std::memcpy(out.data(), &nan, sizeof nan);
+  };
+  CheckpointSave(*make_solo(), store_, std::move(contents)).finish();
+  EXPECT_EQ(store_.manifest(0).not_finite, std::vector<std::string>{"large"});
 }
 
 TEST_F(SaveTest, InTheBackgroundUntilPolled) {
@@ -356,6 +373,43 @@ TEST_F(SaveTest, OneFileTogetherSurvivesAPowerFailure) {
     files.lose_power();
     EXPECT_TRUE(read_file(folder / "together") == read_file(folder_ / "alone")) << seed;
   }
+}
+
+/// Knows what was written and is not synced by the descriptor that wrote it: the ranks are clients of a network file
+/// system, of which none sends what another one has written.
+class ClientsFileSystem : public QuickFileSystem {
+ public:
+  ssize_t write_at(int fd, std::span<const std::byte> bytes, uint64_t offset) override {
+    const std::lock_guard lock(mutex_);
+    unsynced_.insert(fd);
+    return QuickFileSystem::write_at(fd, bytes, offset);
+  }
+  int fsync(int fd) override {
+    const std::lock_guard lock(mutex_);
+    unsynced_.erase(fd);
+    return 0;
+  }
+  int close(int fd) override {
+    const std::lock_guard lock(mutex_);
+    EXPECT_EQ(unsynced_.erase(fd), 0u) << "closed, but not synced";
+    return QuickFileSystem::close(fd);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<int> unsynced_;
+};
+
+TEST_F(SaveTest, EveryRankSyncsWhatItWrote) {
+  ClientsFileSystem clients;
+  const Samples samples(4);
+  const auto tensors = samples.views();
+  on_ranks(3, [&](Communicator& comm) {
+    Store store(clients, path_, kRun);
+    save_samples(comm, store, 1, 1);
+    const SaveContents c = contents_of(tensors, tensors, comm.rank(), 3);
+    write_together(comm, clients, folder_ / "together", c.weights, {}, c.own_weights, c.read_weights);
+  });
 }
 
 TEST_F(SaveTest, AnotherModelIsRefusedByTensor) {

@@ -268,6 +268,14 @@ TEST_F(StoreTest, AFaultThatPassesIsNoReasonToFallBack) {
   EXPECT_EQ(flaky.newest_good(ignore), 5);
 }
 
+TEST_F(StoreTest, CheckpointsThatCannotBeReadAreNotCalledInvalid) {
+  for (const int64_t step : {5, 6}) save(store_, step, static_cast<uint32_t>(step));
+  const Store unread(files_, path_, {},
+                     [](const Checkpoint& checkpoint) { fail_io("read", checkpoint.state_path(), EIO); });
+  const std::string message = error_of(ExitCode::io, [&] { unread.newest_good(ignore); });
+  EXPECT_NE(message.find("is valid and can be read"), std::string::npos) << message;
+}
+
 TEST_F(StoreTest, FilesOfOthersBecomeNoPartOfACheckpoint) {
   const Path mine = path_ / ".tmp-step-00000005" / "mine";
   make_folders(files_, mine.parent_path());

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/checks.h"
+#include "base/faulty_file_system.h"
 #include "base/temporary_folder.h"
 #include "metrics/console.h"
 
@@ -76,6 +77,19 @@ TEST_F(Log, GoesOnInANewFileIfItsOwnIsRemoved) {
   EXPECT_EQ(log.problem(), "");
   EXPECT_EQ(jsonl(), lines({step_record(2), step_record(3)}));
   EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(3)) + "\n");
+}
+
+TEST_F(Log, WhatIsSyncedSurvivesAPowerFailure) {
+  for (uint32_t seed = 0; seed < 10; ++seed) {
+    TemporaryFolder run, backups;
+    FaultyFileSystem faulty(Fault::power_loss, 1000, backups.path(), seed);
+    MetricsLog log(faulty, run.path());
+    log.write(step_record(1));
+    log.sync();
+    faulty.lose_power();
+    EXPECT_EQ(read_file(run / "metrics.jsonl"), lines({step_record(1)})) << seed;
+    EXPECT_EQ(read_file(run / "metrics.csv"), csv_header() + "\n" + *csv_line(step_record(1)) + "\n") << seed;
+  }
 }
 
 TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {

@@ -193,6 +193,22 @@ TEST_F(PackTest, ADiskThatFailsLeavesTheOldFile) {
   EXPECT_EQ(std::distance(fs::directory_iterator(root), {}), 1);
 }
 
+/// Its files were written over while they were read.
+class ChangedSet : public MadeUpSet {
+ public:
+  using MadeUpSet::MadeUpSet;
+  void check_unchanged() const override { fail(ExitCode::data, "changed while it was in use"); }
+};
+
+TEST_F(PackTest, SetsThatChangeMeanwhileAreNotPacked) {
+  const MadeUpSet whole({1, 4, 4}, 4, 2);
+  const ChangedSet changed({1, 4, 4}, 4, 2);
+  std::ofstream(out()) << "old";
+  expect_error(ExitCode::data, {"changed while it was in use"}, [&] { packed(changed, whole); });
+  expect_error(ExitCode::data, {"changed while it was in use"}, [&] { packed(whole, changed); });
+  EXPECT_EQ(text(out()), "old");
+}
+
 // ---- the set
 
 TEST_F(PackTest, TheFingerprintIsOfPicturesAndLabels) {
