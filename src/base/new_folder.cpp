@@ -11,6 +11,7 @@
 
 namespace ct {
 namespace fs = std::filesystem;
+using namespace std::chrono_literals;
 namespace {
 
 /// Keeps other processes from removing a temporary folder while this one lives.
@@ -20,7 +21,10 @@ class FolderLock {
 
   FolderLock(FileSystem& files, const Path& folder)
       : files_(files), fd_(uninterrupted([&] { return files.open(folder, kOpen, 0); })) {
-    if (fd_ < 0) return;
+    if (fd_ < 0) {
+      if (errno == ENOENT) state_ = State::anothers;  // who has removed it meanwhile
+      return;
+    }
     if (uninterrupted([&] { return files.lock(fd_); }) != 0) {
       if (errno == EWOULDBLOCK) state_ = State::anothers;
       return;
@@ -49,10 +53,11 @@ class FolderLock {
 Path parent_of(const Path& folder) { return folder.has_parent_path() ? folder.parent_path() : Path("."); }
 std::string beginning_of(const Path& folder) { return str(kTemporaryPrefix, folder.filename().string(), "-"); }
 
-bool is_an_hour_old(const Path& path) {
+/// Has nobody made a file in the folder for so long?
+bool is_idle_for(std::chrono::minutes time, const Path& folder) {
   std::error_code error;
-  const auto written = fs::last_write_time(path, error);
-  return !error && fs::file_time_type::clock::now() - written > std::chrono::hours(1);
+  const auto written = fs::last_write_time(folder, error);
+  return !error && fs::file_time_type::clock::now() - written > time;
 }
 
 /// A new, empty folder beside the one that is being made.
@@ -88,9 +93,11 @@ void remove_left_folders(FileSystem& files, const Path& folder) {
         kind_of_entry(path) != PathKind::folder)
       continue;
     const FolderLock lock(files, path);
+    if (lock.state() == FolderLock::State::anothers) continue;
+    // A lock may be one of this host alone.
+    const std::chrono::minutes patience = lock.state() == FolderLock::State::held ? 1min : 60min;
     std::error_code stays;
-    if (lock.state() == FolderLock::State::held || (lock.state() == FolderLock::State::unknown && is_an_hour_old(path)))
-      fs::remove_all(path, stays);
+    if (is_idle_for(patience, path)) fs::remove_all(path, stays);
   }
 }
 

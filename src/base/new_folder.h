@@ -15,7 +15,7 @@ namespace ct {
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path& temporary)>& fill);
 
 /// Removes what processes have left that were killed while they made `folder`: temporary folders that nobody has
-/// locked, where there are no locks, those that are an hour old. What cannot be removed stays.
+/// locked, after a minute, and where there are no locks, after an hour. What cannot be removed stays.
 void remove_left_folders(FileSystem& files, const Path& folder);
 
 /// `folder` and the folders above it that are not there, the deepest first.

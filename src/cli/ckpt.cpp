@@ -421,7 +421,7 @@ int verify_checkpoint(const Words& words) {
           break;
       }
     } catch (const Error& error) {
-      if (error.code() == ExitCode::memory) throw;
+      if (error.code() == ExitCode::memory || error.code() == ExitCode::usage) throw;
       report(path, {error.what()}, problems);
     }
   }

@@ -19,8 +19,9 @@ void DataOptions::add_to(CLI::App& app) {
 
 DataSource DataOptions::source() const {
   require_named_folder(path, dataset);
+  const DataKind& synthetic = data_kinds().back();  // which a run makes where it finds nothing else
   if (dataset == "auto")
-    if (auto found = find_data(dataset, path)) return *std::move(found);
+    if (auto found = find_data(dataset, path); found && found->kind != &synthetic) return *std::move(found);
   std::string missing, remedies;
   for (const DataKind& kind : data_kinds()) {
     if (dataset != "auto" && dataset != kind.key) continue;

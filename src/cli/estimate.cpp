@@ -24,6 +24,7 @@
 #include "train/config/load.h"
 #include "train/host_lacks.h"
 #include "train/memory/resident_images.h"
+#include "train/weights.h"
 
 namespace ct {
 namespace {
@@ -242,8 +243,14 @@ int verb_estimate(const Words& words) {
                         .data = data.spec,
                         .data_set_bytes = data.bytes,
                         .sharing = foretell_sharing(config, ranks)};
-  if (published_weights(training.initial_word()) == nullptr)  // those fit, and nothing is downloaded for an estimate
-    require_fitting_initial_weights(training, lower_programs(config, what.batch, {0, ranks}, data.spec).graph);
+  // Published weights fit, and nothing is downloaded for an estimate. Without the images their size is a guess.
+  const bool is_known = find_data(config.data.dataset, config.data.path, split_folders(config)).has_value();
+  if (const std::string& word = training.initial_word(); !word.empty() && published_weights(word) == nullptr) {
+    if (is_known)
+      require_fitting_initial_weights(training, lower_programs(config, what.batch, {0, ranks}, data.spec).graph);
+    else
+      SafetensorsFile(weights_file(word), SafetensorsFile::Check::header);
+  }
   for (const std::string& line : host_warnings(given, ranks)) warn(line);
   const auto backend = backend_for_sizes(config);
   backend->enter_thread();  // workspaces depend on it

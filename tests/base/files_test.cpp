@@ -130,7 +130,10 @@ TEST(Files, FoldersThatKilledProcessesHaveLeftAreRemoved) {
   for (const char* name : {".tmp-made-0", ".tmp-made-1", ".tmp-made-x", ".tmp-other-0"}) {
     make_folders(files, folder / name);
     std::ofstream(folder / name / "a") << "one";
+    std::filesystem::last_write_time(folder / name,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::minutes(2));
   }
+  make_folders(files, folder / ".tmp-made-2");  // young: perhaps another host's, whose locks are not seen here
   const int living = ::open((folder / ".tmp-made-1").c_str(), O_RDONLY | O_DIRECTORY);
   ASSERT_EQ(files.lock(living), 0);
   std::filesystem::last_write_time(folder / ".tmp-made-1",
@@ -143,7 +146,7 @@ TEST(Files, FoldersThatKilledProcessesHaveLeftAreRemoved) {
   }));
   ::close(living);
   EXPECT_EQ(list_folder(folder.path()),
-            (std::vector<std::string>{".tmp-made-1", ".tmp-made-x", ".tmp-other-0", "made"}));
+            (std::vector<std::string>{".tmp-made-1", ".tmp-made-2", ".tmp-made-x", ".tmp-other-0", "made"}));
 }
 
 TEST(Files, WithoutLocksTheirAgeDecides) {

@@ -101,15 +101,22 @@ def no_set_is_written_into_a_run():
 def a_killed_process_leaves_no_folder():
     data = path("killed-synth")
     words = [PROGRAM, "data", "synth", "--out", data]
+    left = os.path.join(data, ".tmp-%s-0" % SYNTHETIC)
+
+    def age():
+        os.utime(left, (time.time() - 120,) * 2)
     for number in range(2):
         job = start(words)
-        wait_until(lambda: os.path.isdir(data) and any(n.startswith(".tmp-") for n in os.listdir(data)), job)
+        wait_until(lambda: os.path.isdir(left), job)
         job.kill()
         job.communicate()
-        expect_equal(os.listdir(data), [".tmp-%s-0" % SYNTHETIC])
-    expect_equal(finish(start([*words, "--images", "500"])).returncode, DONE)
+        expect_equal(os.listdir(data), [os.path.basename(left)])
+        age()
+    jobs = [start([*words, "--images", "500"]) for _ in range(6)]
+    expect_equal([finish(job).returncode for job in jobs], [DONE] * 6)
     expect_equal(os.listdir(data), [SYNTHETIC])
-    shutil.copytree(os.path.join(data, SYNTHETIC), os.path.join(data, ".tmp-%s-0" % SYNTHETIC))
+    shutil.copytree(os.path.join(data, SYNTHETIC), left)
+    age()
     expect_equal(finish(start([*words, "--images", "500"])).returncode, DONE)  # the set is there
     expect_equal(os.listdir(data), [SYNTHETIC])
 

@@ -41,8 +41,8 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
     const fs::path path = cifar100_file(folder, split);
     reports.push_back(report_of(path, [&](FileReport& report) {
       if (report.problem = is_there(path, ExitCode::data) ? "" : "no such file"; !report.problem.empty()) return;
+      if (kind_of(path, ExitCode::data) == PathKind::file) report.bytes = fs::file_size(path);
       const Cifar100Set set(folder, split, options.labels, OnCorrupt::error);
-      report.bytes = fs::file_size(path);
       report.records = set.count();
       if (depth == Depth::names_and_sizes) return;
       const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
