@@ -121,7 +121,8 @@ def the_only_copy_of_a_lost_best_bin_stays():
 @check
 def a_run_that_goes_on_keeps_its_own():
     run_folder = path("busy")
-    job = start([PROGRAM, *train_words(run_folder, {**SETTINGS, "data.path": few(), "train.epochs": 100000})])
+    job = start([PROGRAM, *train_words(run_folder, {**SETTINGS, "data.path": few(), "train.epochs": 100000,
+                                                    "checkpoint.keep_last": 10**9})])
     wait_for_step(run_folder, job, at_least=20)
     bad(USAGE, "in use by 'pid %d on host" % job.pid, "ckpt", "prune", run_folder, "--keep", 1)
     expect_in(" checkpoints would go", good("ckpt", "prune", run_folder, "--keep", 1, "--dry-run"))
