@@ -107,7 +107,7 @@ def names_cannot_command_a_terminal():
         if "--csv" not in verb:  # whose readers want names as they are
             expect_plain(done.stdout, verb)
     done = run("eval", path("no\x1b[2J"))
-    expect_plain(fails(CHECKPOINT, done, "\\x1b[2J"))
+    expect_plain(fails(USAGE, done, "\\x1b[2J"))
 
 
 main()
