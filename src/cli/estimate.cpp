@@ -244,9 +244,8 @@ int verb_estimate(const Words& words) {
                         .data_set_bytes = data.bytes,
                         .sharing = foretell_sharing(config, ranks)};
   // Published weights fit, and nothing is downloaded for an estimate. Without the images their size is a guess.
-  const bool is_known = find_data(config.data.dataset, config.data.path, split_folders(config)).has_value();
   if (const std::string& word = training.initial_word(); !word.empty() && published_weights(word) == nullptr) {
-    if (is_known)
+    if (find_data(config.data.dataset, config.data.path, split_folders(config)))
       require_fitting_initial_weights(training, lower_programs(config, what.batch, {0, ranks}, data.spec).graph);
     else
       SafetensorsFile(weights_file(word), SafetensorsFile::Check::header);
