@@ -9,35 +9,39 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostColumns = 32;        // of a block, each of one access: 512 contiguous bytes
-constexpr int64_t kRowsPerThread = 64;  // at most: runs that are summed in f32
+constexpr int64_t kRowsPerThread = 64;  // at most: runs that are summed in f32; longer where parts would be too many
 constexpr int64_t kLeastRows = 4;       // fewer are not worth a block
 /// Blocks at a time on an SM, that is, registers a thread may have; single elements need more to be put together.
 template <bool Aligned>
 constexpr int kResident = Aligned ? 3 : 2;
 template <bool Aligned>
 constexpr int kResidentStatistics = Aligned ? 4 : 2;
-constexpr int kResidentMerging = 2;  // where the last block merges, of small batches, blocks are few
 /// Blocks that sum, or a multiple: as many as the 132 SMs of an H100 hold at a time, so that none has to wait for a
 /// place and is then alone.
 constexpr int64_t kStatisticsBlocks = 512, kGradientBlocks = 384;
 constexpr int64_t kResultBlocks = 2048;  // of the last pass, which sums nothing, before threads get more rows
 constexpr int64_t kMostResultRows = 16;
-constexpr int kMergedChannels = 4;  // of a block that merges parts: 32 bytes of f64
-constexpr int64_t kMergeLanes = 128;
-/// Parts times channels of a tile that its last block merges, and that it holds at a time. More of them keep one block
-/// busy for longer than a launch of many takes.
-constexpr int64_t kMergedByOne = 4096, kHeldByOne = 2048;
+/// Parts times channels of a tile that one block merges at once: a thread 16 of a channel. More parts are merged in
+/// groups first, of about as many groups as a group has parts.
+constexpr int64_t kMergedAtOnce = 16 * kThreads;
+constexpr int64_t kMostParts = 128 * 128;
 
 /// How blocks share the matrix: part by part, and within a part in tiles of `columns` accesses of `pack` elements. A
 /// thread has one column and every lanes-th row of the part.
 struct Partition {
   int64_t rows, channels, part_rows, parts;
   int pack, tiles, columns, lanes;
+  int first_tile = 0;         // of this launch
+  int group = 1, groups = 0;  // parts of a group, and groups
 
-  Grid grid(size_t shared_bytes = 0) const {
-    return {dim3(static_cast<unsigned>(parts * tiles)), dim3(columns, lanes), shared_bytes};
-  }
+  dim3 threads() const { return dim3(columns, lanes); }
 };
+
+void choose_groups(Partition& p) {
+  if (p.parts * p.columns * p.pack > kMergedAtOnce)
+    while (p.group * p.group < p.parts) p.group *= 2;
+  p.groups = static_cast<int>(divide_up<int64_t>(p.parts, p.group));
+}
 
 Partition partition(const BatchNormShape& s, int64_t blocks) {
   const int whole = s.type == Type::f32 ? 4 : 8;
@@ -50,8 +54,10 @@ Partition partition(const BatchNormShape& s, int64_t blocks) {
   p.columns = static_cast<int>(divide_up<int64_t>(accesses, p.tiles));
   p.lanes = kThreads / p.columns;
   const int64_t rounds = divide_up(s.rows * p.tiles, p.lanes * blocks * kRowsPerThread);
-  p.part_rows = p.lanes * std::max(divide_up(s.rows * p.tiles, p.lanes * blocks * rounds), kLeastRows);
+  p.part_rows = p.lanes * std::max({divide_up(s.rows * p.tiles, p.lanes * blocks * rounds), kLeastRows,
+                                    divide_up(s.rows, p.lanes * kMostParts)});
   p.parts = divide_up(s.rows, p.part_rows);
+  choose_groups(p);
   return p;
 }
 
@@ -63,7 +69,10 @@ Partition partition_of_result(Partition p) {
   return p;
 }
 
-/// The workspace: two numbers of each part and channel, [part][2][channel], and factors [channel] of the last pass.
+Grid grid_of_result(const Partition& p) { return {dim3(static_cast<unsigned>(p.parts * p.tiles)), p.threads()}; }
+
+/// The workspace: two numbers of each part and channel, [part][2][channel], and factors [channel] of the last pass. The
+/// numbers of a group take the place of its first part's.
 struct Scratch {
   double* parts;
   float *scale, *slope, *offset;
@@ -147,18 +156,23 @@ struct Work {
   int64_t begin, end;  // rows
   bool any;            // not beyond the last channel
 };
-__device__ __forceinline__ Work work(const Partition& p, unsigned block) {
+__device__ __forceinline__ Work work(const Partition& p, unsigned tile, unsigned part) {
   Work w;
-  w.part = static_cast<int>(block / p.tiles);
+  w.part = static_cast<int>(part);
   w.begin = w.part * p.part_rows;
   w.end = min(p.rows, w.begin + p.part_rows);
-  w.channel = static_cast<int>((block % p.tiles * p.columns + threadIdx.x) * p.pack);
+  w.channel = static_cast<int>(((p.first_tile + tile) * p.columns + threadIdx.x) * p.pack);
   w.any = w.channel < p.channels;
   return w;
 }
-__device__ __forceinline__ Work work(const Partition& p) { return work(p, blockIdx.x); }
-/// From the last rows to the first: the first pass read the last rows last, so caches still hold them.
-__device__ __forceinline__ Work work_backwards(const Partition& p) { return work(p, gridDim.x - 1 - blockIdx.x); }
+/// Of a kernel that sums, whose grid is [part][tile].
+__device__ __forceinline__ Work work(const Partition& p) { return work(p, blockIdx.x, blockIdx.y); }
+/// Of a kernel of the last pass, of any number of parts. From the last rows to the first: the first pass read the last
+/// rows last, so caches still hold them.
+__device__ __forceinline__ Work work_backwards(const Partition& p) {
+  const unsigned block = gridDim.x - 1 - blockIdx.x;
+  return work(p, block % p.tiles, block / p.tiles);
+}
 
 /// use(index of the first element, load(index)) for the thread's rows, in order. AtOnce rows are loaded before the
 /// first of them is used, to have enough bytes on their way; where fewer are left the first is loaded in the others'
@@ -176,16 +190,18 @@ __device__ __forceinline__ void for_rows(const Partition& p, const Work& w, Load
   }
 }
 
-/// The sums over the block's threads of one threadIdx.x come to threadIdx.y == 0, always in the same order. Shared
-/// memory: N numbers per thread. All threads of the block call it.
+__device__ __forceinline__ int thread_of_block() { return static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); }
+
+/// The sums over the block's threads of one column come to its lane 0, always in the same order; thread i of the block
+/// is that of column i % columns in lane i / columns, which is `lane`. Shared memory: N numbers per thread. All threads
+/// of the block call it.
 template <class Number, int N>
-__device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
+__device__ __forceinline__ void sum_over_lanes(Number (&own)[N], int columns, int lanes, int lane) {
   Number* all = shared_memory<Number>();
-  const int threads = blockDim.x * blockDim.y, columns = blockDim.x, lane = threadIdx.y;
-  const int mine = lane * columns + threadIdx.x;
+  const int threads = blockDim.x * blockDim.y, mine = thread_of_block();
   for (int i = 0; i < N; ++i) all[i * threads + mine] = own[i];
   __syncthreads();
-  for (int lanes = blockDim.y; lanes > 1;) {
+  while (lanes > 1) {
     const int half = (lanes + 1) / 2;
     if (lane + half < lanes)
       for (int i = 0; i < N; ++i) all[i * threads + mine] = own[i] += all[i * threads + mine + half * columns];
@@ -193,11 +209,33 @@ __device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
     lanes = half;
   }
 }
+/// Over the threads of one threadIdx.x, to threadIdx.y == 0.
+template <class Number, int N>
+__device__ __forceinline__ void sum_over_lanes(Number (&own)[N]) {
+  sum_over_lanes(own, blockDim.x, blockDim.y, threadIdx.y);
+}
 
-/// The number that another block of the same kernel may have written.
-__device__ __forceinline__ double part_number(const Partition& p, const double* parts, int64_t part, int which,
-                                              int64_t channel) {
-  return static_cast<const volatile double*>(parts)[(2 * part + which) * p.channels + channel];
+/// Parts, or groups of parts, of which a block merges `count`: every `stride`-th part from `first` on.
+struct Range {
+  int first, stride, count;
+
+  __device__ __forceinline__ int part(int i) const { return first + i * stride; }
+  __device__ __forceinline__ double rows(const Partition& p, int i) const {
+    return static_cast<double>(min(stride * p.part_rows, p.rows - part(i) * p.part_rows));
+  }
+  /// Of all of them together.
+  __device__ __forceinline__ double rows(const Partition& p) const {
+    return static_cast<double>(min(count * stride * p.part_rows, p.rows - first * p.part_rows));
+  }
+};
+
+/// One of the two numbers of a part, or of the group that begins with it.
+__device__ __forceinline__ double* number_at(const Partition& p, double* parts, int part, int which, int channel) {
+  return parts + (2 * part + which) * p.channels + channel;
+}
+/// The same, which another block of the same kernel may have written.
+__device__ __forceinline__ double number(const Partition& p, double* parts, int part, int which, int channel) {
+  return *static_cast<const volatile double*>(number_at(p, parts, part, which, channel));
 }
 
 /// Merges the parts' statistics to those of all rows.
@@ -207,118 +245,95 @@ struct StatisticsMerge {
   Scratch scratch;
   float *mean, *var;
 
-  /// The first part's mean, from which the means' differences are summed.
-  __device__ __forceinline__ double origin(const Partition& p, int64_t channel) const {
-    return part_number(p, scratch.parts, 0, 0, channel);
+  /// The first mean, from which the means' differences are summed.
+  __device__ __forceinline__ double origin(const Partition& p, const Range& range, int channel) const {
+    return number(p, scratch.parts, range.first, 0, channel);
   }
-  /// Adds the difference of a part's mean `a` and the squared differences, of which `b` are from the part's own mean.
-  __device__ __forceinline__ void add(const Partition& p, double origin, int64_t part, double a, double b,
-                                      double (&sums)[2]) const {
-    const auto rows = static_cast<double>(min(p.part_rows, p.rows - part * p.part_rows));
+  /// Adds the difference of the mean `a` of that many rows and the squared differences, of which `b` are from `a`.
+  __device__ __forceinline__ void add(double origin, double rows, double a, double b, double (&sums)[2]) const {
     const double from_origin = a - origin;
     sums[0] += rows * from_origin;
     sums[1] += b + rows * from_origin * from_origin;
   }
-  __device__ __forceinline__ void finish(const Partition& p, double origin, int64_t channel,
-                                         const double (&sums)[2]) const {
-    const auto rows = static_cast<double>(p.rows);
-    const double shift = sums[0] / rows, variance = sums[1] / rows - shift * shift;
+  /// The two numbers of the rows that `sums` are of.
+  __device__ __forceinline__ void combine(double origin, double rows, double (&sums)[2]) const {
+    const double shift = sums[0] / rows;
+    sums[1] -= shift * sums[0];
+    sums[0] = origin + shift;
+  }
+  __device__ __forceinline__ void finish(const Partition& p, int channel, const double (&of_all)[2]) const {
+    const double variance = of_all[1] / static_cast<double>(p.rows);
     const auto rounded = static_cast<float>(variance < 0 ? 0 : variance);  // NaN stays NaN
-    mean[channel] = static_cast<float>(origin + shift);
+    mean[channel] = static_cast<float>(of_all[0]);
     var[channel] = rounded;
     scratch.scale[channel] = scale_of(w[channel], rounded, eps);
   }
 };
 
-/// Merges parts in one order: lane l of min(parts, kMergeLanes) adds the parts l, l + lanes, ...; lanes are added by
-/// halves.
-template <class Merge>
-__global__ void __launch_bounds__(kMergedChannels* kMergeLanes) merge_parts(Partition p, Merge merge) {
-  constexpr int kAtOnce = 4;  // as in for_rows, loads come first
-  const int64_t channel = static_cast<int64_t>(blockIdx.x) * kMergedChannels + threadIdx.x, lanes = blockDim.y;
-  const bool any = channel < p.channels;
-  const double origin = any ? merge.origin(p, channel) : 0;
+/// Merges the range's numbers of a tile's channels in one order: lane l of a channel's n threads adds the numbers l,
+/// l + n, ...; lanes are added by halves. use(channel, the two numbers) by one thread of every channel of the tile.
+/// Shared memory: two doubles per thread.
+template <class Merge, class Use>
+__device__ __forceinline__ void merge_range(const Partition& p, int tile, const Range& range, const Merge& merge,
+                                            Use&& use) {
+  constexpr int kAtOnce = 6;  // as in for_rows, loads come first
+  const int channels = p.columns * p.pack, lanes = static_cast<int>(blockDim.x * blockDim.y) / channels;
+  const int lane = thread_of_block() / channels, channel = tile * channels + thread_of_block() % channels;
+  const bool any = lane < lanes && channel < p.channels;
+  const double origin = any ? merge.origin(p, range, channel) : 0;
   double sums[2] = {};
-  for (int64_t first = threadIdx.y; any && first < p.parts; first += kAtOnce * lanes) {
+  for (int first = lane; any && first < range.count; first += kAtOnce * lanes) {
     double a[kAtOnce], b[kAtOnce];
-    for (int i = 0; i < kAtOnce; ++i) {
-      const int64_t part = first + i * lanes < p.parts ? first + i * lanes : first;
-      a[i] = part_number(p, merge.scratch.parts, part, 0, channel);
-      b[i] = part_number(p, merge.scratch.parts, part, 1, channel);
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int part = range.part(first + k * lanes < range.count ? first + k * lanes : first);
+      a[k] = number(p, merge.scratch.parts, part, 0, channel);
+      b[k] = number(p, merge.scratch.parts, part, 1, channel);
     }
-    for (int i = 0; i < kAtOnce; ++i)
-      if (first + i * lanes < p.parts) merge.add(p, origin, first + i * lanes, a[i], b[i], sums);
+    for (int k = 0; k < kAtOnce; ++k)
+      if (first + k * lanes < range.count) merge.add(origin, range.rows(p, first + k * lanes), a[k], b[k], sums);
   }
-  sum_over_lanes(sums);
-  if (threadIdx.y == 0 && any) merge.finish(p, origin, channel, sums);
+  sum_over_lanes(sums, channels, lanes, lane);
+  if (lane != 0 || !any) return;
+  merge.combine(origin, range.rows(p), sums);
+  use(channel, sums);
 }
 
-/// The same by the last block of a tile, in the same order: at most kMergeLanes parts are a lane each. Shared memory:
-/// 2 kHeldByOne doubles.
+/// What a block does after it has written its part. The last block of a group merges the group, and the last of these
+/// blocks merges the groups. Tickets: one of each tile, then those of its groups, if there are any.
 template <class Merge>
-__device__ __forceinline__ void merge_tile(const Partition& p, int tile, const Merge& merge) {
-  constexpr int kAtOnce = 4;
-  const int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
-  const int parts = static_cast<int>(p.parts), width = min(p.columns * p.pack, static_cast<int>(kHeldByOne) / parts);
-  const int begin = tile * p.columns * p.pack, end = min(begin + p.columns * p.pack, static_cast<int>(p.channels));
-  double *as = shared_memory<double>(), *bs = as + kHeldByOne;  // [part][channel]
-  for (int first = begin; first < end; first += width) {
-    const int channels = min(width, end - first), count = parts * channels;
-    for (int at = thread; at < count; at += kAtOnce * threads) {
-      double origin[kAtOnce], a[kAtOnce], b[kAtOnce];
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int i = at + k * threads < count ? at + k * threads : at, channel = first + i % channels;
-        origin[k] = merge.origin(p, channel);
-        a[k] = part_number(p, merge.scratch.parts, i / channels, 0, channel);
-        b[k] = part_number(p, merge.scratch.parts, i / channels, 1, channel);
-      }
-      for (int k = 0; k < kAtOnce; ++k)
-        if (const int i = at + k * threads; i < count) {
-          double sums[2] = {};
-          merge.add(p, origin[k], i / channels, a[k], b[k], sums);
-          as[i] = sums[0], bs[i] = sums[1];
-        }
-    }
-    __syncthreads();
-    for (int lanes = parts; lanes > 1;) {
-      const int half = (lanes + 1) / 2;
-      for (int i = thread; i < (lanes - half) * channels; i += threads)
-        as[i] += as[half * channels + i], bs[i] += bs[half * channels + i];
-      __syncthreads();
-      lanes = half;
-    }
-    for (int i = thread; i < channels; i += threads)
-      merge.finish(p, merge.origin(p, first + i), first + i, {as[i], bs[i]});
-    __syncthreads();
-  }
-}
-
-/// What the block does that is the last of its tile to have written its part.
-template <class Merge>
-__device__ __forceinline__ void merge_by_last_block(const Partition& p, const Merge& merge, unsigned* tickets) {
-  const int tile = static_cast<int>(blockIdx.x % p.tiles);
-  if (is_last_block(tickets + tile, static_cast<unsigned>(p.parts))) merge_tile(p, tile, merge);
-}
-
-/// A part's mean and sum of squared differences from it, of every channel. Merges: the last blocks also merge them.
-template <class T, int N, bool Aligned, bool Merges>
-__global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResidentStatistics<Aligned>)
-    statistics_of_parts(Partition p, const T* __restrict__ x, StatisticsMerge merge, unsigned* tickets) {
-  const Work w = work(p);
-  float sums[2 * N] = {};
-  Floats<N> first = {};
-  if (w.any) {
-    first = floats(load<N, Aligned>(x + w.begin * p.channels + w.channel));
-    const auto of_row = [&](int64_t at) { return load<N, Aligned>(x + at); };
-    for_rows<4>(p, w, of_row, [&](int64_t, const Elements<T, N>& row) {
-      const Floats<N> v = floats(row);
-      for (int i = 0; i < N; ++i) {
-        const float from_first = v.at[i] - first.at[i];
-        sums[i] += from_first;
-        sums[N + i] = __fmaf_rn(from_first, from_first, sums[N + i]);
-      }
+__device__ __forceinline__ void merge_by_last_blocks(const Partition& p, const Merge& merge, unsigned* tickets) {
+  const int own_tile = static_cast<int>(blockIdx.x), tile = p.first_tile + own_tile;
+  if (p.group > 1) {
+    const int group = static_cast<int>(blockIdx.y) / p.group, first = group * p.group;
+    const Range range{first, 1, min(p.group, static_cast<int>(p.parts) - first)};
+    if (!is_last_block(tickets + p.tiles + own_tile * p.groups + group, static_cast<unsigned>(range.count))) return;
+    merge_range(p, tile, range, merge, [&](int channel, const double(&numbers)[2]) {
+      for (int which = 0; which < 2; ++which)
+        *number_at(p, merge.scratch.parts, first, which, channel) = numbers[which];
     });
   }
+  if (!is_last_block(tickets + own_tile, static_cast<unsigned>(p.groups))) return;
+  merge_range(p, tile, {0, p.group, p.groups}, merge,
+              [&](int channel, const double(&numbers)[2]) { merge.finish(p, channel, numbers); });
+}
+
+/// A part's mean and sum of squared differences from it, of every channel; the last blocks also merge them.
+template <class T, int N, bool Aligned>
+__global__ void __launch_bounds__(kThreads, kResidentStatistics<Aligned>)
+    statistics_of_parts(Partition p, const T* __restrict__ x, StatisticsMerge merge, unsigned* tickets) {
+  Work w = work(p);
+  if (!w.any) w.end = w.begin;  // no row: without a branch around the loop
+  float sums[2 * N] = {};
+  const Floats<N> first = floats(load<N, Aligned>(x + w.begin * p.channels + (w.any ? w.channel : 0)));
+  const auto of_row = [&](int64_t at) { return load<N, Aligned>(x + at); };
+  for_rows<4>(p, w, of_row, [&](int64_t, const Elements<T, N>& row) {
+    const Floats<N> v = floats(row);
+    for (int i = 0; i < N; ++i) {
+      const float from_first = v.at[i] - first.at[i];
+      sums[i] += from_first;
+      sums[N + i] = __fmaf_rn(from_first, from_first, sums[N + i]);
+    }
+  });
   sum_over_lanes(sums);
   if (threadIdx.y == 0 && w.any) {
     const auto rows = static_cast<double>(w.end - w.begin);
@@ -329,7 +344,7 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
       out[p.channels + i] = sums[N + i] - mean * sums[i];
     }
   }
-  if constexpr (Merges) merge_by_last_block(p, merge, tickets);
+  merge_by_last_blocks(p, merge, tickets);
 }
 
 /// What StatisticsMerge leaves for the result, of statistics that are given.
@@ -431,12 +446,13 @@ struct GradientMerge {
   float *dw, *db, *batch_mean, *batch_var;
   Scratch scratch;
 
-  __device__ __forceinline__ double origin(const Partition&, int64_t) const { return 0; }
-  __device__ __forceinline__ void add(const Partition&, double, int64_t, double a, double b, double (&sums)[2]) const {
+  __device__ __forceinline__ double origin(const Partition&, const Range&, int) const { return 0; }
+  __device__ __forceinline__ void add(double, double, double a, double b, double (&sums)[2]) const {
     sums[0] += a;
     sums[1] += b;
   }
-  __device__ __forceinline__ void finish(const Partition& p, double, int64_t channel, const double (&sums)[2]) const {
+  __device__ __forceinline__ void combine(double, double, double (&)[2]) const {}
+  __device__ __forceinline__ void finish(const Partition& p, int channel, const double (&sums)[2]) const {
     const auto rows = static_cast<double>(p.rows);
     const float of_w = w[channel], of_mean = mean[channel], of_var = var[channel];
     const double per_sigma = 1 / sqrt(of_var + eps);
@@ -453,9 +469,9 @@ struct GradientMerge {
 };
 
 /// A part's sums of g and of g (x - mean). Shared memory: after that of the sums, with Mask::again, the result's scale
-/// of each of the block's channels. Merges: the last blocks also merge the parts.
-template <class T, int N, bool Aligned, Mask M, bool Sum, bool Merges>
-__global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResident<Aligned>)
+/// of each of the block's channels. The last blocks also merge the parts.
+template <class T, int N, bool Aligned, Mask M, bool Sum>
+__global__ void __launch_bounds__(kThreads, kResident<Aligned>)
     gradient_sums_of_parts(Partition p, const T* x, MaskSource<T> mask, const T* dy, const T* more_dy, const float* b,
                            T* dresidual, GradientMerge merge, unsigned* tickets) {
   const Work w = work(p);
@@ -495,7 +511,7 @@ __global__ void __launch_bounds__(kThreads, Merges ? kResidentMerging : kResiden
       out[p.channels + i] = sums[N + i];
     }
   }
-  if constexpr (Merges) merge_by_last_block(p, merge, tickets);
+  merge_by_last_blocks(p, merge, tickets);
 }
 
 template <class T, int N, bool Aligned, Mask M>
@@ -564,22 +580,19 @@ cudaError_t with_access(const BatchNormShape& shape, Call call, const Pointers*.
 
 size_t sums_bytes(const Partition& p, int n) { return size_t{2} * n * p.columns * p.lanes * sizeof(float); }
 
-/// Launches kernel(p, args..., merge, tickets), which makes the parts, and a kernel that merges them; or, with tickets
-/// and few parts, `merging`, which does both.
+/// Launches kernel(p, args..., merge, tickets), which makes the parts and merges them: once, but for more tiles than
+/// there are tickets for.
 template <class Kernel, class Merge, class... Args>
-cudaError_t launch_parts(Kernel kernel, Kernel merging, const Partition& p, size_t shared_bytes, cudaStream_t stream,
+cudaError_t launch_parts(Kernel kernel, const Partition& all, size_t shared_bytes, cudaStream_t stream,
                          const Merge& merge, unsigned* tickets, Args... args) {
-  const bool few = p.parts <= kMergeLanes && p.parts * p.columns * p.pack <= kMergedByOne && p.tiles <= kTickets;
-  if (few && tickets != nullptr) {
-    const size_t bytes = std::max(shared_bytes, 2 * kHeldByOne * sizeof(double));
-    return launch(merging, p.grid(bytes), stream, p, args..., merge, tickets);
+  shared_bytes = std::max(shared_bytes, size_t{2} * all.columns * all.lanes * sizeof(double));
+  const auto most_tiles = static_cast<int>(all.group == 1 ? kTickets : kTickets / (all.groups + 1));
+  for (Partition p = all; p.first_tile < all.tiles; p.first_tile += most_tiles) {
+    p.tiles = std::min(most_tiles, all.tiles - p.first_tile);
+    const Grid grid{dim3(p.tiles, static_cast<unsigned>(p.parts)), p.threads(), shared_bytes};
+    if (const cudaError_t error = launch(kernel, grid, stream, p, args..., merge, tickets)) return error;
   }
-  const cudaError_t error = launch(kernel, p.grid(shared_bytes), stream, p, args..., merge, tickets);
-  if (error != cudaSuccess) return error;
-  const int lanes = static_cast<int>(std::min(p.parts, kMergeLanes));
-  const Grid grid{dim3(static_cast<unsigned>(divide_up<int64_t>(p.channels, kMergedChannels))),
-                  dim3(kMergedChannels, lanes), 2 * kMergedChannels * lanes * sizeof(double)};
-  return launch(merge_parts<Merge>, grid, stream, p, merge);
+  return cudaSuccess;
 }
 
 bool valid(const BatchNormShape& s) { return s.rows > 0 && s.channels > 0; }
@@ -615,7 +628,7 @@ cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const 
         auto kernel = a.residual != nullptr ? result<T, N, Aligned, true, false> : result<T, N, Aligned, false, false>;
         if constexpr (N == 8)
           if (a.mask != nullptr) kernel = result<T, N, Aligned, true, true>;
-        return launch(kernel, p.grid(), stream, p, a.relu, static_cast<const T*>(a.x),
+        return launch(kernel, grid_of_result(p), stream, p, a.relu, static_cast<const T*>(a.x),
                       static_cast<const T*>(a.residual), a.mean, scale, a.b, static_cast<T*>(a.y), a.mask);
       },
       a.x, a.residual, a.y, a.mean, scale, a.b);
@@ -624,7 +637,7 @@ cudaError_t launch_result(const BatchNormArgs& a, const Partition& parts, const 
 }  // namespace
 
 cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
-  if (!valid(a.shape)) return cudaErrorInvalidValue;
+  if (!valid(a.shape) || a.tickets == nullptr) return cudaErrorInvalidValue;
   if (a.mask != nullptr && !(a.relu && a.residual != nullptr && may_have_mask(a.shape))) return cudaErrorInvalidValue;
   const Partition p = partition(a.shape, kStatisticsBlocks);
   const Scratch s = scratch(p, a.workspace);
@@ -632,8 +645,8 @@ cudaError_t batch_norm(const BatchNormArgs& a, cudaStream_t stream) {
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         const StatisticsMerge merge{a.eps, a.w, s, a.mean, a.var};
-        return launch_parts(statistics_of_parts<T, N, Aligned, false>, statistics_of_parts<T, N, Aligned, true>, p,
-                            sums_bytes(p, N), stream, merge, a.tickets, static_cast<const T*>(a.x));
+        return launch_parts(statistics_of_parts<T, N, Aligned>, p, sums_bytes(p, N), stream, merge, a.tickets,
+                            static_cast<const T*>(a.x));
       },
       a.x);
   return error == cudaSuccess ? launch_result(a, p, s.scale, stream) : error;
@@ -657,8 +670,8 @@ static cudaError_t gradient_by_given_statistics(const BatchNormGradArgs& a, cons
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         const auto kernel =
             a.y != nullptr ? gradient_by_given<T, N, Aligned, true> : gradient_by_given<T, N, Aligned, false>;
-        return launch(kernel, p.grid(), stream, p, static_cast<const T*>(a.y), static_cast<const T*>(a.dy), s.scale,
-                      static_cast<T*>(a.dresidual), static_cast<T*>(a.dx));
+        return launch(kernel, grid_of_result(p), stream, p, static_cast<const T*>(a.y), static_cast<const T*>(a.dy),
+                      s.scale, static_cast<T*>(a.dresidual), static_cast<T*>(a.dx));
       },
       a.y, a.dy, a.dresidual, a.dx, s.scale);
 }
@@ -671,6 +684,7 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
   const Partition p = partition(a.shape, kGradientBlocks);
   const Scratch s = scratch(p, a.workspace);
   if (a.dw == nullptr) return gradient_by_given_statistics(a, p, s, stream);
+  if (a.tickets == nullptr) return cudaErrorInvalidValue;
   const GradientMerge merge{a.eps, a.w, a.mean, a.var, a.dw, a.db, a.batch_mean, a.batch_var, s};
   const cudaError_t error = with_access(
       a.shape,
@@ -679,9 +693,8 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
         return with_mask<N>(a.y, a.mask, b, [&]<Mask M>(std::integral_constant<Mask, M>) {
           const size_t scales = M == Mask::again ? N * p.columns * sizeof(float) : 0;
           const auto start = [&]<bool Sum>(std::bool_constant<Sum>) {
-            return launch_parts(gradient_sums_of_parts<T, N, Aligned, M, Sum, false>,
-                                gradient_sums_of_parts<T, N, Aligned, M, Sum, true>, p, sums_bytes(p, N) + scales,
-                                stream, merge, a.tickets, static_cast<const T*>(a.x), mask_source<M, T>(a.y, a.mask),
+            return launch_parts(gradient_sums_of_parts<T, N, Aligned, M, Sum>, p, sums_bytes(p, N) + scales, stream,
+                                merge, a.tickets, static_cast<const T*>(a.x), mask_source<M, T>(a.y, a.mask),
                                 static_cast<const T*>(a.dy), static_cast<const T*>(a.more_dy), b,
                                 static_cast<T*>(a.dresidual));
           };
@@ -699,7 +712,7 @@ cudaError_t batch_norm_grad(const BatchNormGradArgs& a, cudaStream_t stream) {
       a.shape,
       [&]<class T, int N, bool Aligned>(T, std::integral_constant<int, N>, std::bool_constant<Aligned>) {
         return with_mask<N>(y, a.mask, a.b, [&]<Mask M>(std::integral_constant<Mask, M>) {
-          return launch(gradient_of_x<T, N, Aligned, M>, last.grid(), stream, last, static_cast<const T*>(a.x),
+          return launch(gradient_of_x<T, N, Aligned, M>, grid_of_result(last), stream, last, static_cast<const T*>(a.x),
                         mask_source<M, T>(y, a.mask), static_cast<const T*>(dy), a.mean, a.b, s, static_cast<T*>(a.dx));
         });
       },

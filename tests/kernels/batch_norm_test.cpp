@@ -44,7 +44,8 @@ struct Forward {
             .y = y.data(),
             .mean = mean.data(),
             .var = var.data(),
-            .workspace = workspace.data()};
+            .workspace = workspace.data(),
+            .tickets = tickets.data()};
   }
   void run() { ASSERT_EQ(batch_norm(args(), nullptr), cudaSuccess); }
   Doubles variances() const {
@@ -53,6 +54,7 @@ struct Forward {
 
   BatchNormShape shape;
   Buffer<float> x, y, w, b, mean, var, workspace;
+  Tickets tickets;
 };
 
 std::vector<float> around(float mean, size_t n) {
@@ -95,14 +97,55 @@ TEST(BatchNormStatistics, ConstantsHaveNoVariance) {
   }
 }
 
-// So many rows that threads have more of them than the fewest, and threads that merge have several parts.
-TEST(BatchNormStatistics, OfManyRows) {
-  Forward f(530000, 1, around(0, 530000));
+/// Statistics, and the gradient's sums, of as many rows and channels as are left to be merged in any way: in f64.
+void expect_sums_of_all_rows(int64_t rows, int64_t channels) {
+  SCOPED_TRACE(testing::Message() << rows << " x " << channels);
+  const auto each = static_cast<size_t>(channels), n = static_cast<size_t>(rows) * each;
+  Forward f(rows, channels, around(0.5f, n));
   f.run();
-  const double mean = reference::channel_means({530000, 1, kEps}, doubles(f.x.values()))[0], var = f.variances()[0];
-  EXPECT_NEAR(f.mean[0], mean, 2 * kF32);
-  EXPECT_NEAR(f.var[0], var, 4 * kF32 * var);
+  Buffer<float> dy(numbers(n, 6)), dx(n), dw(each), db(each), batch_mean(each), batch_var(each);
+  ASSERT_EQ(batch_norm_grad({.shape = f.shape,
+                             .eps = kEps,
+                             .x = f.x.data(),
+                             .dy = dy.data(),
+                             .w = f.w.data(),
+                             .mean = f.mean.data(),
+                             .var = f.var.data(),
+                             .dx = dx.data(),
+                             .dw = dw.data(),
+                             .db = db.data(),
+                             .batch_mean = batch_mean.data(),
+                             .batch_var = batch_var.data(),
+                             .workspace = f.workspace.data(),
+                             .tickets = f.tickets.data()},
+                            nullptr),
+            cudaSuccess);
+  const Doubles means = reference::channel_means({rows, channels, kEps}, doubles(f.x.values())), vars = f.variances();
+  Doubles sums(each), slopes(each);
+  for (size_t i = 0; i < n; ++i) {
+    const size_t ch = i % each;
+    sums[ch] += dy[i];
+    slopes[ch] += dy[i] * (f.x[i] - means[ch]) / std::sqrt(vars[ch] + kEps);
+  }
+  const double many = 8 * kF32 * std::sqrt(static_cast<double>(rows));
+  for (size_t ch = 0; ch < each; ++ch) {
+    ASSERT_NEAR(f.mean[ch], means[ch], 4 * kF32) << ch;
+    ASSERT_NEAR(f.var[ch], vars[ch], 16 * kF32 * vars[ch]) << ch;
+    ASSERT_NEAR(db[ch], sums[ch], many * 8) << ch;
+    ASSERT_NEAR(dw[ch], slopes[ch], many * 8) << ch;
+  }
 }
+
+// Rows so many that threads have more of them than the fewest; groups of parts, of which the last is smaller, of one
+// tile and of several, of one thread a channel and of several.
+TEST(BatchNormStatistics, OfGroupsOfParts) {
+  expect_sums_of_all_rows(530000, 1);
+  expect_sums_of_all_rows(9000, 64);
+  expect_sums_of_all_rows(2500, 264);
+}
+
+/// Tiles of so many channels that a launch has no ticket for each: several launches.
+TEST(BatchNormStatistics, OfMoreTilesThanTickets) { expect_sums_of_all_rows(3, (kTickets + 1) * 128); }
 
 /// What the gradient writes with these arguments, to outputs of its own.
 template <class T>
@@ -119,6 +162,8 @@ auto gradients_of(BatchNormGradArgs args, bool keeps_residual, size_t shift) {
   args.batch_mean = batch_mean.data();
   args.batch_var = batch_var.data();
   args.workspace = workspace.data();
+  Tickets tickets;
+  args.tickets = tickets.data();
   EXPECT_EQ(batch_norm_grad(args, nullptr), cudaSuccess);
   return std::tuple(dx.bytes(), dresidual.bytes(), dw.bytes(), db.bytes());
 }
@@ -141,6 +186,7 @@ TYPED_TEST(BatchNormMask, IsThatOfTheResult) {
       ws[each - 1] = 0x1p-25f, bs[each - 1] = 0, ws[each - 2] = 0x1p-134f, bs[each - 2] = 0;
       Buffer<T> x(values, shift), y(n, shift), unread(n, shift), dy(numbers(n, 6), shift);
       Buffer<float> w(ws), b(bs), mean(each), var(each), workspace(batch_norm_workspace(shape) / sizeof(float));
+      Tickets tickets;
       ASSERT_EQ(batch_norm({.shape = shape,
                             .eps = kEps,
                             .relu = true,
@@ -150,7 +196,8 @@ TYPED_TEST(BatchNormMask, IsThatOfTheResult) {
                             .y = y.data(),
                             .mean = mean.data(),
                             .var = var.data(),
-                            .workspace = workspace.data()},
+                            .workspace = workspace.data(),
+                            .tickets = tickets.data()},
                            nullptr),
                 cudaSuccess);
       const auto gradients = [&](const void* result, const float* bias) {
@@ -186,6 +233,7 @@ TYPED_TEST(BatchNormMask, OfBitsIsThatOfTheResult) {
             more_dy(numbers(n, 7), shift);
         Buffer<uint8_t> bits(n / 8);
         Buffer<float> w(ws), b(bs), mean(each), var(each), workspace(batch_norm_workspace(shape) / sizeof(float));
+        Tickets tickets;
         ASSERT_EQ(batch_norm({.shape = shape,
                               .eps = kEps,
                               .relu = true,
@@ -197,7 +245,8 @@ TYPED_TEST(BatchNormMask, OfBitsIsThatOfTheResult) {
                               .mask = bits.data(),
                               .mean = mean.data(),
                               .var = var.data(),
-                              .workspace = workspace.data()},
+                              .workspace = workspace.data(),
+                              .tickets = tickets.data()},
                              nullptr),
                   cudaSuccess);
         int passed = 0;
@@ -254,10 +303,10 @@ TYPED_TEST(BatchNormMask, AddsTwoGradients) {
     }
 }
 
-/// Everything that the two passes write, with tickets or without; each launch of other numbers. Of the gradients large
-/// ones cancel each other, so that db shows the order in which they are added.
+/// Everything that the two passes write; each launch of other numbers. Of the gradients large ones cancel each other,
+/// so that db shows the order in which they are added.
 template <class T>
-std::vector<std::vector<unsigned char>> results(const BatchNormShape& shape, unsigned* tickets, uint32_t launch) {
+std::vector<std::vector<unsigned char>> results(const BatchNormShape& shape, Tickets& tickets, uint32_t launch) {
   const auto n = static_cast<size_t>(shape.rows * shape.channels), each = static_cast<size_t>(shape.channels);
   std::vector<float> gradients = numbers(n, 20 + launch);
   const float large = shape.type == Type::f16 ? 0x1p15f : 0x1p44f;
@@ -275,7 +324,7 @@ std::vector<std::vector<unsigned char>> results(const BatchNormShape& shape, uns
                         .mean = mean.data(),
                         .var = var.data(),
                         .workspace = workspace.data(),
-                        .tickets = tickets},
+                        .tickets = tickets.data()},
                        nullptr),
             cudaSuccess);
   for (size_t i = 0; i < workspace.size(); ++i) workspace.at(i) = kNan;
@@ -293,33 +342,39 @@ std::vector<std::vector<unsigned char>> results(const BatchNormShape& shape, uns
                              .batch_mean = batch_mean.data(),
                              .batch_var = batch_var.data(),
                              .workspace = workspace.data(),
-                             .tickets = tickets},
+                             .tickets = tickets.data()},
                             nullptr),
             cudaSuccess);
   return {y.bytes(), mean.bytes(), var.bytes(), dx.bytes(), dw.bytes(), db.bytes(), batch_var.bytes()};
 }
 
-/// Whichever block is the last, launch after launch: of one part, of several tiles, of as many as the last block holds
-/// at once and twice, and of too many for it.
-TYPED_TEST(BatchNormMask, TheLastBlockMergesAsAKernelOfItsOwn) {
+/// Whichever block is the last, launch after launch: of one part, of several tiles, of more parts than a thread adds at
+/// once, of as many as are merged at once, and of groups of them, of which the last one is smaller.
+TYPED_TEST(BatchNormMask, NoBitDependsOnWhichBlockMerges) {
   using T = TypeParam;
-  constexpr int64_t kShapes[][2] = {{9, 24},   {300, 5},   {300, 64},  {110, 264},
-                                    {3000, 5}, {2000, 64}, {3500, 64}, {9000, 64}};
+  constexpr int64_t kShapes[][2] = {{9, 24},    {300, 5},   {300, 64},   {110, 264}, {600, 256},
+                                    {2000, 64}, {3500, 64}, {2500, 264}, {9000, 64}};
   for (const auto& [rows, channels] : kShapes) {
 #ifdef __SANITIZE_THREAD__
-    if (rows > 300) continue;  // takes minutes here, and has no other races
+    if (rows > 600) continue;  // takes minutes here, and has no other races
 #endif
     SCOPED_TRACE(testing::Message() << rows << " x " << channels);
     const BatchNormShape shape{rows, channels, Named<T>::kType};
-    const auto first = results<T>(shape, nullptr, 0), second = results<T>(shape, nullptr, 1);
+    std::vector<std::vector<unsigned char>> first, second;
     on_host::in_all_orders([&] {
-      Buffer<unsigned> tickets(kTickets);
-      for (size_t i = 0; i < tickets.size(); ++i) tickets.at(i) = 0;
-      EXPECT_TRUE(results<T>(shape, tickets.data(), 0) == first);
-      EXPECT_TRUE(results<T>(shape, tickets.data(), 1) == second);
-      for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(tickets.at(i), 0u);
+      Tickets tickets;
+      const auto now = results<T>(shape, tickets, 0), next = results<T>(shape, tickets, 1);
+      if (first.empty()) first = now, second = next;
+      EXPECT_TRUE(now == first);
+      EXPECT_TRUE(next == second);
     });
   }
+}
+
+/// Parts get longer, rather than more than blocks can merge in two rounds.
+TEST(BatchNormEdges, WorkspacesDoNotGrowForEver) {
+  EXPECT_GT(batch_norm_workspace({int64_t{1} << 23, 1, Type::f32}), batch_norm_workspace({1 << 22, 1, Type::f32}));
+  EXPECT_LT(batch_norm_workspace({int64_t{1} << 40, 1, Type::f32}), 300u << 10);
 }
 
 TEST(BatchNormEdges, NanShowsInItsChannelAlone) {
@@ -338,6 +393,7 @@ TEST(BatchNormEdges, NanPassesReluBackward) {
       batch_mean(kChannels), batch_var(kChannels);
   const BatchNormShape shape{kRows, kChannels, Type::f32};
   Buffer<float> workspace(batch_norm_workspace(shape) / sizeof(float));
+  Tickets tickets;
   y.at(5) = kNan;
   ASSERT_EQ(batch_norm_grad({.shape = shape,
                              .eps = kEps,
@@ -353,7 +409,8 @@ TEST(BatchNormEdges, NanPassesReluBackward) {
                              .db = db.data(),
                              .batch_mean = batch_mean.data(),
                              .batch_var = batch_var.data(),
-                             .workspace = workspace.data()},
+                             .workspace = workspace.data(),
+                             .tickets = tickets.data()},
                             nullptr),
             cudaSuccess);
   EXPECT_EQ(dresidual[5], dy[5]);

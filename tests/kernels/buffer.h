@@ -12,6 +12,7 @@
 
 #include "element.h"
 #include "kernel_memory.h"
+#include "tickets.h"
 
 namespace ct::kernels {
 
@@ -95,6 +96,15 @@ class Buffer {
   T* written() { return reinterpret_cast<T*>(memory_.write()); }
   size_t n_, begin_, all_;
   KernelMemory memory_;
+};
+
+/// Tickets as every kernel finds and leaves them.
+class Tickets : public Buffer<unsigned> {
+ public:
+  Tickets() : Buffer(std::vector<float>(kTickets)) {}
+  ~Tickets() {
+    for (size_t i = 0; i < size(); ++i) EXPECT_EQ(at(i), 0u);
+  }
 };
 
 /// Values that differ from each other, some negative, for index i of operand `which`.

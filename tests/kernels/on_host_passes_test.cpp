@@ -37,7 +37,8 @@ class Norm {
                          .mask = mask ? bits_.data() : nullptr,
                          .mean = mean_.data(),
                          .var = var_.data(),
-                         .workspace = workspace_.data()},
+                         .workspace = workspace_.data(),
+                         .tickets = tickets_.data()},
                         nullptr);
     });
   }
@@ -59,7 +60,8 @@ class Norm {
                               .db = db_.data(),
                               .batch_mean = batch_mean_.data(),
                               .batch_var = batch_var_.data(),
-                              .workspace = workspace_.data()},
+                              .workspace = workspace_.data(),
+                              .tickets = tickets_.data()},
                              nullptr);
     });
   }
@@ -88,6 +90,7 @@ class Norm {
   Buffer<float> w_{numbers(kChannels, 4)}, b_{numbers(kChannels, 5)}, mean_{kChannels}, var_{kChannels}, dw_{kChannels},
       db_{kChannels}, batch_mean_{kChannels}, batch_var_{kChannels},
       workspace_{batch_norm_workspace(kShape) / sizeof(float)};
+  Tickets tickets_;
 };
 
 TEST(BatchNormPasses, AreThreeAndFive) {

@@ -86,11 +86,17 @@ TEST(Refused, BatchNorm) {
     expect_refused(
         launcher, good, [](auto& a) { a.shape.rows = 0; }, [](auto& a) { a.shape.channels = 0; });
   };
-  check(batch_norm, BatchNormArgs{});
+  unsigned ticket = 0;
+  check(batch_norm, BatchNormArgs{.tickets = &ticket});
   check(batch_norm_result, BatchNormArgs{});
-  check(batch_norm_grad, BatchNormGradArgs{});
+  float dw = 0;
+  check(batch_norm_grad, BatchNormGradArgs{.dw = &dw, .tickets = &ticket});
+  expect_refused(batch_norm_grad, BatchNormGradArgs{.shape = {2, 4, Type::f32}, .dw = &dw, .tickets = &ticket},
+                 [](auto& a) { a.tickets = nullptr; });
   uint8_t bits = 0;
-  const BatchNormArgs with_bits{.shape = {2, 8, Type::bf16}, .relu = true, .residual = &bits, .mask = &bits};
+  const BatchNormArgs with_bits{
+      .shape = {2, 8, Type::bf16}, .relu = true, .residual = &bits, .mask = &bits, .tickets = &ticket};
+  expect_refused(batch_norm, with_bits, [](auto& a) { a.tickets = nullptr; });
   expect_refused(
       batch_norm, with_bits, [](auto& a) { a.relu = false; }, [](auto& a) { a.residual = nullptr; },
       [](auto& a) { a.shape.channels = 4; }, [](auto& a) { a.shape.type = Type::f32; });

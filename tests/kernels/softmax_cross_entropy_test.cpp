@@ -194,8 +194,7 @@ TEST(SoftmaxCrossEntropy, ManyRows) {
 /// Whichever block that is, and whichever row is broken, launch after launch.
 TEST(SoftmaxCrossEntropy, TheLastBlockLooksAtAllLosses) {
   on_host::in_all_orders([] {
-    Buffer<unsigned> tickets(kTickets);
-    for (size_t i = 0; i < tickets.size(); ++i) tickets.at(i) = 0;
+    Tickets tickets;
     for (const int64_t broken : {-1, 0, 30, 59, -1}) {
       Loss l({60, 10, 16});
       if (broken >= 0) l.logit(broken, 1) = kNan;
@@ -203,7 +202,6 @@ TEST(SoftmaxCrossEntropy, TheLastBlockLooksAtAllLosses) {
       args.tickets = tickets.data();
       ASSERT_EQ(softmax_cross_entropy(args, nullptr), cudaSuccess);
       broken >= 0 ? l.expect_nan() : l.expect_result();
-      for (size_t i = 0; i < tickets.size(); ++i) EXPECT_EQ(tickets.at(i), 0u);
     }
   });
 }

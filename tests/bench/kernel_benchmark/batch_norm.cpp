@@ -27,7 +27,8 @@ void Bench::batch_norms() {
                              .mask = residual && bits > 0 ? arena_.take<uint8_t>(bits) : nullptr,
                              .mean = arena_.zeros<float>(channels),
                              .var = arena_.zeros<float>(channels),
-                             .workspace = arena_.take<double>(workspace / 8 + 1)};
+                             .workspace = arena_.take<double>(workspace / 8 + 1),
+                             .tickets = arena_.zeros<unsigned>(kTickets)};
       };
       const auto forward = [&](const char* kernel, bool residual, int64_t tensors, auto&& launcher) {
         const BatchNormArgs a = args(residual);
@@ -54,7 +55,8 @@ void Bench::batch_norms() {
                                      .db = arena_.take<float>(channels),
                                      .batch_mean = arena_.take<float>(channels),
                                      .batch_var = arena_.take<float>(channels),
-                                     .workspace = arena_.take<double>(workspace / 8 + 1)};
+                                     .workspace = arena_.take<double>(workspace / 8 + 1),
+                                     .tickets = arena_.zeros<unsigned>(kTickets)};
         large(residual ? "batch_norm_grad+add" : "batch_norm_grad", name, text,
               (residual ? (bits > 0 ? 6 : 7) * tensor + bits : 5 * tensor) + 2 * workspace, kShare,
               [=](cudaStream_t s) { return batch_norm_grad(grad, s); });
@@ -62,29 +64,25 @@ void Bench::batch_norms() {
     }
 }
 
-/// ResNet-18's for CIFAR-10, of batches whose parts the last block merges, and by a kernel of its own.
+/// ResNet-18's for CIFAR-10: of small batches, whose parts are merged at once, and of larger ones, in groups.
 void Bench::small_batch_norms() {
-  for (const int64_t batch : {4, 8})
+  for (const int64_t batch : {4, 8, 32, 128})
     for (const int64_t channels : {64, 128, 256, 512}) {
       const int64_t rows = batch * 1024 * 64 * 64 / (channels * channels);
       const BatchNormShape shape{rows, channels, Type::bf16};
       const auto workspace = static_cast<int64_t>(batch_norm_workspace(shape));
-      const BatchNormArgs by_kernel{.shape = shape,
-                                    .eps = 1e-5,
-                                    .relu = true,
-                                    .x = arena_.take(Type::bf16, rows * channels),
-                                    .w = arena_.take<float>(channels),
-                                    .b = arena_.take<float>(channels),
-                                    .y = arena_.take(Type::bf16, rows * channels),
-                                    .mean = arena_.zeros<float>(channels),
-                                    .var = arena_.zeros<float>(channels),
-                                    .workspace = arena_.take<double>(workspace / 8 + 1)};
-      BatchNormArgs by_last_block = by_kernel;
-      by_last_block.tickets = arena_.zeros<unsigned>(kTickets);
-      small("batch_norm, merged by a kernel", "bf16", shape_of(rows, channels),
-            [=](cudaStream_t s) { return batch_norm(by_kernel, s); });
-      small("batch_norm, merged by the last block", "bf16", shape_of(rows, channels),
-            [=](cudaStream_t s) { return batch_norm(by_last_block, s); });
+      const BatchNormArgs args{.shape = shape,
+                               .eps = 1e-5,
+                               .relu = true,
+                               .x = arena_.take(Type::bf16, rows * channels),
+                               .w = arena_.take<float>(channels),
+                               .b = arena_.take<float>(channels),
+                               .y = arena_.take(Type::bf16, rows * channels),
+                               .mean = arena_.zeros<float>(channels),
+                               .var = arena_.zeros<float>(channels),
+                               .workspace = arena_.take<double>(workspace / 8 + 1),
+                               .tickets = arena_.zeros<unsigned>(kTickets)};
+      small("batch_norm", "bf16", shape_of(rows, channels), [=](cudaStream_t s) { return batch_norm(args, s); });
     }
 }
 
