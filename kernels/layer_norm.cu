@@ -136,6 +136,12 @@ constexpr int kGradientBlocks = kBlocks<Lane> == 4                              
                                 : Lane::kHeld > 4 || (kDrops && Lane::kFloats > 16) ? 1
                                                                                     : kBlocks<Lane>;
 
+/// Is something added to rows? Kernels of whole rows are compiled for both answers, others ask when they run.
+template <class Lane, bool kAdds>
+__device__ __forceinline__ bool adds_to_row(const void* addend) {
+  return Lane::kAccess == Access::whole ? kAdds : addend != nullptr;
+}
+
 /// Can the kernel apply a mask? A warp has whole groups of it, and every lane has all its packs.
 template <class Lane>
 constexpr bool kMayDrop = Lane::kAccess == Access::whole&& Lane::kHeld > 0;
@@ -157,7 +163,7 @@ __device__ __forceinline__ uint32_t kept_of_row(const DropoutMask& mask, const D
   return kept;
 }
 
-/// kDrops: x is dropped before the sum.
+/// kAdds: of whole rows, see adds_to_row. kDrops: x is dropped before the sum.
 template <class Lane, bool kAdds, bool kDrops>
 __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerNormArgs a, int rows_of_warp) {
   using T = typename Lane::Element;
@@ -174,10 +180,11 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
                 kUsed = 3 * Lane::kFloats + 24 + (kDrops ? kToDraw : 0);
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 2 : 1) <= kRegisters;
+  const bool adds = adds_to_row<Lane, kAdds>(a.residual);
   typename Lane::Packs x, r;
   const auto start_row = [&](int64_t of) {
     Lane::load_row(x, a.x, of, columns, stride);
-    if constexpr (kAdds) Lane::load_row(r, a.residual, of, columns, stride);
+    if (adds) Lane::load_row(r, a.residual, of, columns, stride);
   };
   DropoutKey key;
   if constexpr (kDrops) key = *a.mask.key;
@@ -194,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<Lane>) normalise_held(LayerN
 #pragma unroll
         for (int k = 0; k < kSize; ++k) v[p][k] = dropped<T>(a.mask, kept, p * kSize + k, v[p][k]);
       }
-      if constexpr (kAdds) {
+      if (adds) {
         float other[kSize];
         to_floats<T>(r[p], other);
 #pragma unroll
@@ -311,6 +318,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane, kDrops>)
   constexpr bool kHoldsW = kUsed + kTested <= kRegisters;
   constexpr bool kAhead =
       Lane::kAccess == Access::whole && kUsed + Lane::kHeld * Bits::kSize * (kAdds ? 3 : 2) <= kRegisters;
+  const bool adds = adds_to_row<Lane, kAdds>(a.dsum);
   typename Lane::Floats w = {}, dw = {}, db = {};
   if constexpr (kHoldsW) Lane::load_all(w, a.w, columns);
   typename Lane::Packs x, dy;
@@ -327,7 +335,7 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane, kDrops>)
   for (auto left = static_cast<int>(end - row); left > 0; left -= kWarps, row += kWarps) {
     if constexpr (!kAhead) start_row(row);
     typename Lane::Packs dsum;
-    if constexpr (kAdds && kAhead) Lane::load_row(dsum, a.dsum, row, columns, stride);
+    if (kAhead && adds) Lane::load_row(dsum, a.dsum, row, columns, stride);
     const float rstd = next_rstd;
     typename Lane::Floats n = {}, g = {};
     float g_sum = 0, gn_sum = 0;
@@ -352,15 +360,15 @@ __global__ void __launch_bounds__(kThreads, kGradientBlocks<Lane, kDrops>)
     uint32_t kept = 0;
     if constexpr (kDrops) kept = kept_of_row<Lane>(a.mask, key, row, stride);
     Lane::each(stride, [&](int p, int i) {
-      float dx[kSize], before[kSize];
-      if constexpr (kAdds && !kAhead) Lane::load_at(dsum[p], a.dsum, row, i, columns, stride);
-      if constexpr (kAdds) to_floats<T>(dsum[p], before);
+      float dx[kSize], before[kSize] = {};
+      if (!kAhead && adds) Lane::load_at(dsum[p], a.dsum, row, i, columns, stride);
+      if (adds) to_floats<T>(dsum[p], before);
 #pragma unroll
       for (int k = 0; k < kSize; ++k) {
         dx[k] = 0;
         if (!counts<Lane::kAccess>(i, k, columns)) continue;
         dx[k] = rstd * (g[p][k] - __fmaf_rn(n[p][k], gn_mean, g_mean));
-        if constexpr (kAdds) dx[k] += before[k];
+        if (adds) dx[k] += before[k];
       }
       const Pack<T> whole = from_floats<T>(dx);
       store<Lane::kAccess>(whole, static_cast<T*>(a.dx) + row * stride, i, stride);
@@ -528,8 +536,9 @@ cudaError_t layer_norm(const LayerNormArgs& a, cudaStream_t stream) {
         if constexpr (kMayDrop<Lane>)
           if (drops) return launch(normalise_held<Lane, true, true>, grid, stream, a, rows);
         if (drops) return cudaErrorInvalidValue;
-        return launch(a.residual != nullptr ? normalise_held<Lane, true, false> : normalise_held<Lane, false, false>,
-                      grid, stream, a, rows);
+        if constexpr (Lane::kAccess == Access::whole)
+          if (a.residual == nullptr) return launch(normalise_held<Lane, false, false>, grid, stream, a, rows);
+        return launch(normalise_held<Lane, true, false>, grid, stream, a, rows);
       } else {
         return launch(normalise_rows<T, Lane::kAccess>, {.blocks = blocks(kWarps), .threads = kThreads}, stream, a);
       }
@@ -556,11 +565,13 @@ cudaError_t layer_norm_grad(const LayerNormGradArgs& a, cudaStream_t stream) {
       if constexpr (kMayDrop<Lane>)
         if (drops) return start(gradients_of_held_part<Lane, true, true>);
       if (drops) return cudaErrorInvalidValue;
-      if constexpr (Lane::kHeld > 0)
-        return start(a.dsum != nullptr ? gradients_of_held_part<Lane, true, false>
-                                       : gradients_of_held_part<Lane, false, false>);
-      else
+      if constexpr (Lane::kHeld > 0) {
+        if constexpr (Lane::kAccess == Access::whole)
+          if (a.dsum == nullptr) return start(gradients_of_held_part<Lane, false, false>);
+        return start(gradients_of_held_part<Lane, true, false>);
+      } else {
         return start(gradients_of_part<T, Lane::kAccess>);
+      }
     });
   });
   if (error != cudaSuccess) return error;
