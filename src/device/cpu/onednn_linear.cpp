@@ -18,15 +18,11 @@
 namespace ct::cpu {
 namespace {
 
-/// Rows of a chunk that a product needs to run at its speed, and bytes of its results that more are taken for.
-constexpr int64_t kEnoughRows = 512, kEnoughBytes = int64_t{1} << 20;
-
 class LinearKernel final : public Kernel {
  public:
   explicit LinearKernel(const LinearTask& task)
       : task_(task), in_(round_up(task.in, kRowPad)), stride_(round_up(task.out, kRowPad)) {
-    const int64_t row_bytes = stride_ * static_cast<int64_t>(size_of(task.type));
-    const int64_t enough = std::max(kEnoughRows, kEnoughBytes / row_bytes);
+    const int64_t enough = enough_rows(stride_ * static_cast<int64_t>(size_of(task.type)));  // of results
     const int64_t chunks = task.activation == Activation::none ? 1 : std::max<int64_t>(1, task.rows / enough);
     rows_ = (task.rows + chunks - 1) / chunks;
     chunk_.emplace(product(rows_));

@@ -1,6 +1,7 @@
 // A prepared matrix product by oneDNN, for linear layers and for convolutions by `product`.
 #pragma once
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "device/cpu/onednn.h"
@@ -20,6 +21,9 @@ struct Matrix {
     return {{rows, columns}, library_type(type), strides};
   }
 };
+
+/// Rows of a chunk that a product needs to run at its speed; more where rows are short, up to a MiB of them.
+inline int64_t enough_rows(int64_t row_bytes) { return std::max<int64_t>(512, (int64_t{1} << 20) / row_bytes); }
 
 enum class Into : uint8_t { overwrite, add };
 

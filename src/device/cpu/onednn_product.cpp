@@ -14,9 +14,6 @@
 namespace ct::cpu {
 namespace {
 
-/// Rows of a chunk's patches that a product needs to run at its speed, and bytes of them that more are taken for.
-constexpr int64_t kEnoughRows = 512, kEnoughBytes = int64_t{1} << 20;
-
 class ProductKernel final : public Kernel {
  public:
   explicit ProductKernel(const ConvTask& task) : task_(task) {
@@ -25,7 +22,7 @@ class ProductKernel final : public Kernel {
     pixels_ = d.in_h * d.in_w;
     taps_ = d.kernel * d.kernel * d.in_channels;
     in_place_ = d.kernel == 1 && d.stride == 1 && d.pad == 0 && !d.planar;
-    const int64_t row_bytes = taps_ * element(), rows = std::max(kEnoughRows, kEnoughBytes / row_bytes);
+    const int64_t rows = enough_rows(taps_ * element());  // of patches
     const int64_t chunks = in_place_ ? 1 : std::max<int64_t>(1, d.n * positions_ / rows);
     images_ = (d.n + chunks - 1) / chunks;
     first_.emplace(products(images_, Into::overwrite));

@@ -90,8 +90,8 @@ std::string name(LinearPass pass, const LinearShape& s) {
 /// Does a bias, or its gradient, go with the product?
 bool has_bias(LinearPass pass, const LinearShape& s) { return s.bias && pass != LinearPass::grad_input; }
 
-struct Context {
-  explicit Context(const LibraryOptions& options) : api(options.places), options(options) {
+struct LibraryContext {
+  explicit LibraryContext(const LibraryOptions& options) : api(options.places), options(options) {
     cublasLtHandle_t raw = nullptr;
     api.check(api.create(&raw), "cublasLtCreate");
     handle = {raw, api.destroy};
@@ -138,7 +138,7 @@ class Scratch {
 class CublasltMatmul final : public Matmul {
  public:
   /// `fused`: with the bias, or its gradient, in the same kernel as the product.
-  CublasltMatmul(std::shared_ptr<const Context> context, LinearPass pass, const LinearShape& shape, bool fused)
+  CublasltMatmul(std::shared_ptr<const LibraryContext> context, LinearPass pass, const LinearShape& shape, bool fused)
       : context_(std::move(context)), pass_(pass), shape_(shape), fused_(fused) {
     const Product p = product(pass, shape);
     const bool tf32 = shape.dtype == DType::f32 && context_->options.tf32;
@@ -323,7 +323,7 @@ class CublasltMatmul final : public Matmul {
     return time_of_candidate(stream, [&] { launch(scratch.operands(), scratch.workspace()); });
   }
 
-  std::shared_ptr<const Context> context_;
+  std::shared_ptr<const LibraryContext> context_;
   LinearPass pass_;
   LinearShape shape_;
   bool fused_;
@@ -335,7 +335,7 @@ class CublasltMatmul final : public Matmul {
 
 class CublasltMatmuls final : public Matmuls {
  public:
-  explicit CublasltMatmuls(const LibraryOptions& options) : context_(std::make_shared<const Context>(options)) {}
+  explicit CublasltMatmuls(const LibraryOptions& options) : context_(std::make_shared<const LibraryContext>(options)) {}
 
   std::unique_ptr<Matmul> prepare(LinearPass pass, const LinearShape& shape, const std::string& plan) override {
     check(shape.rows > 0 && shape.in > 0 && shape.out > 0, name(pass, shape));
@@ -371,7 +371,7 @@ class CublasltMatmuls final : public Matmuls {
          name(pass, shape));
   }
 
-  std::shared_ptr<const Context> context_;
+  std::shared_ptr<const LibraryContext> context_;
 };
 
 }  // namespace
