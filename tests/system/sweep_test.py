@@ -216,11 +216,11 @@ def side_by_side_gives_the_same():
 @check
 def a_terminal_shows_how_far_its_runs_are():
     # Without saves and evaluations, which a run reports in the place of its steps; it reports these once a second.
-    sets = settings(train__epochs=4000, train__save_interval=10**6, train__eval_interval=10**6)
+    sets = settings(train__epochs=1500, train__save_interval=10**6, train__eval_interval=10**6)
     text, silence = on_terminal(*words(path("terminal"), sets, "--grid", "seed=1,2")[1:])
     expect(silence < 2, silence, text)
-    expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/4000, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
-    expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/4000, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\r0 of 2 runs have ended; \[1/2\] epoch \d+/1500, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
+    expect_match(text, r"\r1 of 2 runs has ended; \[2/2\] epoch \d+/1500, step \d+/\d+, loss \d\.\d{3}; \d+ s left")
     expect_match(text, r"\r\[1/2\] seed=1: accuracy \d+\.\d\d %, \d+ s")
 
 
