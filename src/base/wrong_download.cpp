@@ -23,7 +23,8 @@ std::string_view wrong_download(std::span<const std::byte> file) {
 }
 
 std::string with_remedy(std::string_view problem, std::string_view remedy) {
-  if (problem.ends_with(kPointer) || problem.ends_with(kPage)) return std::string(problem);
+  for (const std::string_view end : {kPointer, kPage, remedy})
+    if (problem.ends_with(end)) return std::string(problem);
   return str(problem, "; ", remedy);
 }
 

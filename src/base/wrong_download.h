@@ -12,8 +12,8 @@ namespace ct {
 /// Determined from the first bytes of the file; empty: neither.
 std::string_view wrong_download(std::span<const std::byte> file);
 
-/// A file's problem and the remedy, "truncated; make it again"; the description of a wrong download already contains
-/// the remedy.
+/// A file's problem and the remedy, "truncated; make it again". A problem that ends with a remedy, as the description
+/// of a wrong download does, is unchanged.
 std::string with_remedy(std::string_view problem, std::string_view remedy);
 
 }  // namespace ct

@@ -268,7 +268,7 @@ bool Trainer::evaluate_now(Because because) {
       saver_->mend_best(*selection_, judged);
     else
       saver_->keep_evaluated(*selection_, judged, at_end());
-    early_stop_ = because == Because::due && selection_->out_of_patience(judged);
+    early_stop_ = because == Because::due && !ended_ && selection_->out_of_patience(judged);
     if (!ended_) diagnostics_->after_evaluation();
     if (early_stop_)
       log_.note(str("early stopping: ", state_.patience_used + 1, " evaluations without a better ",

@@ -351,7 +351,8 @@ def cifar_100_is_read_in_both_forms():
     succeeds("data", "verify", "--data", binary), succeeds("data", "info", "--data", python)
     with open(os.path.join(binary, "cifar-100-binary", "test.bin"), "r+b") as file:
         file.truncate(1000)
-    fails(DATA, run("data", "verify", "--data", binary), "test.bin", "truncated", "unpack cifar-100-binary")
+    line = fails(DATA, run("data", "verify", "--data", binary), "test.bin", "truncated", "unpack cifar-100-binary")
+    expect_equal(line.count("unpack cifar-100-binary"), 1)
     fails(DATA, train(path("cut"), {**settings, "data.path": binary}, config=LINEAR, expecting=DATA), "test.bin", "truncated")
 
 
