@@ -143,6 +143,8 @@ File Store::create_shard(int64_t step, int shard, int shards) {
   return File(files_, scratch(kBeing, step) / shard_name(shard, shards), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
+bool is_optimizer_shard(const SafetensorsFile& file) { return file.metadata().contains(kShardMark); }
+
 Metadata Store::marks(int64_t step) const { return marks_of(identity_, step); }
 Metadata Store::marks(int64_t step, int shard, int shards) const { return with_shard(marks(step), {shard, shards}); }
 

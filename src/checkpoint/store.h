@@ -121,4 +121,7 @@ bool is_scratch_name(std::string_view name);
 Checkpoint load_checkpoint(const Path& folder, const RunIdentity& identity,
                            SafetensorsFile::Check check = SafetensorsFile::Check::all);
 
+/// Is it a part of a checkpoint that holds optimizer state, not weights?
+bool is_optimizer_shard(const SafetensorsFile& file);
+
 }  // namespace ct

@@ -172,7 +172,9 @@ int verb_compare(const Words& words) {
   const ComparedSettings settings = compared_settings(config, f.ranks, joined(initial, " "));
   std::vector<Words> commands;
   for (const Way& way : ways) commands.push_back(words_of_way(way, common, config, f.ranks, f.output));
-  shown("checking the configuration", [&] { require_fitting_run(config, 1, f.training); });
+  Config placed = config;
+  placed.output = f.output;
+  shown("checking the configuration", [&] { require_fitting_run(placed, 1, f.training); });
   const bool goes_on = holds_comparison(f.output, settings);
 
   outlive_readers();  // as a run does

@@ -116,9 +116,11 @@ int64_t gpus_a_run(const std::vector<SweepOutcome>& runs, int64_t parallel) {
 }
 
 /// What the run would refuse, before any run begins.
-void require_fitting(const SweepOutcome& run, const TrainingWords& words) {
+void require_fitting(const SweepOutcome& run, const std::string& output, const TrainingWords& words) {
+  Config config = run.config;
+  config.output = output + "/" + run.run.folder();
   try {
-    require_fitting_run(run.config, run.ranks, words);
+    require_fitting_run(config, run.ranks, words);
   } catch (const Error& error) {
     fail(error.code(), run.run.text(/*with_seed=*/true), ": ", error.what());
   }
@@ -176,7 +178,7 @@ int verb_sweep(const Words& words) {
   for (const SweepOutcome& run : runs) {
     if (run.run.seed != runs.front().run.seed) continue;  // seeds change no shape
     if (f.job.scheduler.empty())
-      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting(run, f.training); });
+      shown("checking " + run.run.text(/*with_seed=*/false), [&] { require_fitting(run, f.output, f.training); });
     else
       warnings = host_warnings(run.config, run.ranks);
     warn_once();

@@ -47,7 +47,8 @@ UpdateRule update_rule(const Config& config) {
 }
 
 int64_t run_steps(const Config& config, int64_t steps_per_epoch) {
-  const int64_t steps = config.train.epochs * steps_per_epoch;
+  const int64_t most = StepCount::kMost / std::max<int64_t>(steps_per_epoch, 1);  // more than any run takes
+  const int64_t steps = std::min(config.train.epochs, most) * steps_per_epoch;
   return config.train.max_steps >= 0 ? std::min(steps, config.train.max_steps) : steps;
 }
 

@@ -347,6 +347,10 @@ def damaged_checkpoints_fall_back_or_are_refused():
         fails(CHECKPOINT, run("ckpt", "verify", os.path.join(output, "ckpt", "step-00000012")), culprit)
         expect_equal(files(output), before, name)
         shutil.rmtree(output)
+    # What is sound, but no weights.
+    moments = os.path.join(whole(), "ckpt", "step-00000012", "optim-00-of-01.safetensors")
+    fails(CHECKPOINT, run("export", "--ckpt", moments, "--out", path("moments.safetensors")), "optimizer state")
+    expect(not os.path.exists(path("moments.safetensors")))
     # The instrument itself: a manifest edited without harm is accepted.
     output = copy_of_whole("damaged")
     edit_manifest(os.path.join(output, "ckpt", "step-00000012"), lambda m: None)

@@ -132,6 +132,11 @@ def a_run_is_no_class():
         done = train(output, settings("."), config=LINEAR, expecting=USAGE, cwd=data)
         expect_match(done.stderr, "whose folders are the classes")
         expect_equal(sorted(os.listdir(data)), CLASSES, output)
+    words = train_words(os.path.join(data, "runs"), settings(data), config=LINEAR)
+    for several in (["sweep", *words, "--grid", "seed=1,2"], ["sweep", *words, "--grid", "seed=1,2", "--dry-run"],
+                    ["compare", *words, "--ranks", 2]):
+        fails(USAGE, run(*several), "lies in", "whose folders are the classes")
+        expect_equal(sorted(os.listdir(data)), CLASSES, several)
 
 
 @check

@@ -108,6 +108,8 @@ TEST(Setup, ARunEndsByEpochsOrSteps) {
   EXPECT_EQ(steps("epochs: 3, max_steps: 7"), 7);
   EXPECT_EQ(steps("epochs: 3, max_steps: 70"), 30);
   EXPECT_EQ(steps("epochs: 3, max_steps: 0"), 0);
+  EXPECT_EQ(steps("epochs: 9223372036854775807, max_steps: 7"), 7);
+  EXPECT_EQ(steps("epochs: 9223372036854775807"), StepCount::kMost / 10 * 10);
 }
 
 TEST(Setup, PixelsAreNormalisedByMeanAndDeviation) {

@@ -1,13 +1,18 @@
 #include "cli/export/weights.h"
 
 #include "base/error.h"
+#include "checkpoint/store.h"
 #include "checkpoint/weights_hash.h"
 #include "train/weights.h"
 
 namespace ct {
 
 ExportedWeights::ExportedWeights(const std::string& checkpoint, const WeightSetOptions& which)
-    : file_(weights_file(checkpoint)), set_(which.of(file_)) {}
+    : file_(weights_file(checkpoint)), set_(which.of(file_)) {
+  if (is_optimizer_shard(file_))
+    fail(ExitCode::checkpoint, in_quotes(file_.path().native()),
+         " holds the optimizer state of a checkpoint, not weights: give the checkpoint's folder");
+}
 
 TensorView ExportedWeights::in_f32(const StoredTensor& tensor) {
   if (tensor.dtype == StoredType::f32 || !is_float(tensor.dtype)) return tensor;
