@@ -356,7 +356,8 @@ TYPED_TEST(BatchNormMask, NoBitDependsOnWhichBlockMerges) {
                                     {2000, 64}, {3500, 64}, {2500, 264}, {9000, 64}};
   for (const auto& [rows, channels] : kShapes) {
 #ifdef __SANITIZE_THREAD__
-    if (rows > 600) continue;  // takes minutes here, and has no other races
+    // More takes minutes here, and has no other races; groups are the same in every type.
+    if (rows > (std::is_same_v<T, __nv_bfloat16> ? 600 : 300)) continue;
 #endif
     SCOPED_TRACE(testing::Message() << rows << " x " << channels);
     const BatchNormShape shape{rows, channels, Named<T>::kType};
