@@ -123,9 +123,11 @@ bool MetricsLog::in_place(const Lines& lines) {
 }
 
 std::string MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {
-  if (!is_there(jsonl_path(run))) return "";
+  const std::string name = in_quotes(jsonl_path(run).native());
+  if (!is_there(jsonl_path(run)))
+    return step > 0 ? str(name, " is missing: records up to step ", step, " are lost unless there is a copy") : "";
   std::istringstream old(read_file(jsonl_path(run)));
-  std::string jsonl, csv = csv_header() + "\n";
+  std::string jsonl, csv = csv_header() + "\n", first;
   int64_t newest = 0, unreadable = 0;
   for (std::string line; std::getline(old, line);) {
     const Json record = record_in(line);
@@ -136,15 +138,19 @@ std::string MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step)
     if (at < newest && record.value("event", "") == "eval")
       continue;  // of the best weights at an end, which comes again
     newest = std::max(newest, at);
+    if (jsonl.empty()) first = record.value("event", "");
     jsonl += line + "\n";
     if (const auto row = csv_line(record)) csv += *row + "\n";
   }
   write_file_atomic(files, jsonl_path(run), jsonl);
   write_file_atomic(files, csv_path(run), csv);
-  if (unreadable == 0) return "";
-  return str(in_quotes(jsonl_path(run).native()), ": ", counted(unreadable, "line"),
-             unreadable == 1 ? " is no record and was" : " are no records and were",
-             " removed: the file was damaged, so that earlier records may be missing");
+  if (unreadable > 0)
+    return str(name, ": ", counted(unreadable, "line"),
+               unreadable == 1 ? " is no record and was" : " are no records and were",
+               " removed: the file was damaged, so that earlier records may be missing");
+  if (step > 0 && first != "start")
+    return str(name, " does not begin with the run's start: earlier records are lost unless there is a copy");
+  return "";
 }
 
 }  // namespace ct

@@ -36,7 +36,7 @@ class MetricsLog {
   /// Rewinds the files to the checkpoint of `step`, from which a run continues: later records are dropped, and also
   /// evaluations at that step, which follow the checkpoint and are repeated if due, and those of the best weights at an
   /// end, which comes again. The files are replaced by rename. Returns a warning if there were lines that are no
-  /// records, but for the last one that a crash cut off; otherwise empty.
+  /// records, but for the last one that a crash cut off, or if the run's first record is missing; otherwise empty.
   static std::string rewind(FileSystem& files, const Path& run, int64_t step);
 
  private:

@@ -12,6 +12,7 @@
 namespace ct {
 namespace {
 
+Json start_record() { return {{"event", "start"}, {"step", 0}}; }
 Json step_record(int64_t step) { return {{"event", "step"}, {"step", step}, {"loss", 0.5}, {"lr", 1e-3}}; }
 Json eval_record(int64_t step) { return {{"event", "eval"}, {"step", step}, {"split", "test"}, {"accuracy", 0.25}}; }
 
@@ -93,7 +94,7 @@ TEST_F(Log, WhatIsSyncedSurvivesAPowerFailure) {
 }
 
 TEST_F(Log, RewindsToTheRecordsBeforeACheckpoint) {
-  const Json start{{"event", "start"}};
+  const Json start = start_record();
   write({start,
          step_record(1),
          eval_record(1),
@@ -119,23 +120,34 @@ TEST_F(Log, RewindDropsTheEvaluationAtAnEndThatComesAgain) {
 TEST_F(Log, RewindDropsWhatIsNoRecord) {
   const std::string too_long(kLongestRecord, 'x');
   std::ofstream(folder / "metrics.jsonl")
-      << step_record(1).dump() << "\n[1,2]\ngarbage {\n\n"
+      << start_record().dump() << "\n[1,2]\ngarbage {\n\n"
       << step_record(2).dump() << "\n"
       << Json{{"event", "step"}, {"step", 2}, {"x", too_long}}.dump() << "\n{\"event\":\"st";
   const std::string warning = MetricsLog::rewind(files, folder.path(), 5);
   EXPECT_NE(warning.find("metrics.jsonl': 3 lines are no records and were removed"), warning.npos) << warning;
-  EXPECT_EQ(jsonl(), lines({step_record(1), step_record(2)}));
+  EXPECT_EQ(jsonl(), lines({start_record(), step_record(2)}));
   EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 5), "");
 }
 
 TEST_F(Log, RewindWarnsOfALostEndButNotOfALineThatACrashCutOff) {
-  const std::string whole = step_record(1).dump() + "\n";
+  const std::string whole = start_record().dump() + "\n";
   std::ofstream(folder / "metrics.jsonl") << whole << "{\"event\":\"st";
   EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 5), "");
   std::ofstream(folder / "metrics.jsonl") << whole << "{\"event\":\"st" << std::string(100, '\0');
   const std::string warning = MetricsLog::rewind(files, folder.path(), 5);
   EXPECT_NE(warning.find("1 line is no record and was removed"), warning.npos) << warning;
   EXPECT_EQ(jsonl(), whole);
+}
+
+TEST_F(Log, RewindWarnsIfTheRunsFirstRecordIsMissing) {
+  write({step_record(1), step_record(2)});
+  const std::string warning = MetricsLog::rewind(files, folder.path(), 2);
+  EXPECT_NE(warning.find("metrics.jsonl' does not begin with the run's start"), warning.npos) << warning;
+  EXPECT_EQ(jsonl(), lines({step_record(1), step_record(2)}));
+  remove_file(files, folder / "metrics.jsonl");
+  const std::string missing = MetricsLog::rewind(files, folder.path(), 2);
+  EXPECT_NE(missing.find("metrics.jsonl' is missing: records up to step 2"), missing.npos) << missing;
+  EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 0), "");  // there was none yet
 }
 
 TEST_F(Log, RewindMeetsRecordsOfOtherTypes) {

@@ -95,6 +95,7 @@ def trained():
 @check
 def no_set_is_written_into_a_run():
     fails(USAGE, run("data", "synth", "--out", trained()), trained(), "holds a run")
+    fails(USAGE, run("data", "synth", "--out", os.path.join(trained(), "config.yaml")), "config.yaml", "is no folder")
 
 
 @check

@@ -35,13 +35,18 @@ double tick_of(double range) {
   return power * (times < 1.5 ? 1 : times < 3.5 ? 2 : times < 7.5 ? 5 : 10);
 }
 
+std::vector<double> in_percent(std::vector<double> shares) {
+  for (double& share : shares) share *= 100;
+  return shares;
+}
+
 }  // namespace
 
 std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   const std::vector<SweepGroup> groups = groups_of(outcomes);
   double least = 100, most = 0;
   for (const SweepGroup& group : groups) {
-    std::vector<double> heights = group.accuracies();
+    std::vector<double> heights = in_percent(group.accuracies());
     if (heights.empty()) continue;
     const auto [mean, deviation] = mean_and_deviation(heights);
     heights.insert(heights.end(), {mean - deviation, mean + deviation});
@@ -68,7 +73,7 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   for (size_t g = 0; g < groups.size(); ++g) {
     const double x = kLeft + kColumn * (static_cast<double>(g) + 0.5);
     text += label(x - 4, kTop + kHeight + 16, "start", groups[g].text, kTurned);
-    const std::vector<double> accuracies = groups[g].accuracies();
+    const std::vector<double> accuracies = in_percent(groups[g].accuracies());
     if (accuracies.empty()) continue;
     const auto [mean, deviation] = mean_and_deviation(accuracies);
     text += line(x - 16, y(mean), x + 16, y(mean), "#1f4e8c");

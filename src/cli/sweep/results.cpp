@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/version.h"
+#include "metrics/log_format.h"
 #include "metrics/metrics_log.h"
 #include "train/config/schema.h"
 #include "train/model_selection.h"
@@ -31,12 +32,13 @@ int64_t count(const Json& record, const char* key) {
   return at != record.end() && at->is_number_integer() ? at->get<int64_t>() : 0;
 }
 
-/// "1.50 ± 0.25"; without the deviation where there is one number, "-" where there is none.
-std::string spread_text(const std::vector<double>& numbers, int digits) {
+/// "1.50 ± 0.25"; without the deviation where there is one number, "-" where there is none. `scale`: what the mean is
+/// multiplied by, after it was taken, so that a share is rounded to the same percent as in a report.
+std::string spread_text(const std::vector<double>& numbers, int digits, double scale = 1) {
   if (numbers.empty()) return "-";
   const auto [mean, deviation] = mean_and_deviation(numbers);
-  const std::string text = fmt::format("{:.{}f}", mean, digits);
-  return numbers.size() == 1 ? text : text + fmt::format(" ± {:.{}f}", deviation, digits);
+  const std::string text = fmt::format("{:.{}f}", scale * mean, digits);
+  return numbers.size() == 1 ? text : text + fmt::format(" ± {:.{}f}", scale * deviation, digits);
 }
 
 std::string loss_text(double loss) { return std::isnan(loss) ? "-" : fmt::format("{:.9g}", loss); }
@@ -166,8 +168,8 @@ std::string best_by_validation(const std::vector<SweepOutcome>& outcomes) {
     scores.push_back({group.numbers([](const SweepOutcome& o) { return o.result->kept.accuracy; }),
                       group.numbers([](const SweepOutcome& o) { return o.result->kept.loss; })});
   const SweepGroup& best = groups[best_of(scores)];
-  return fmt::format("the best by its validation images: {}, {:.2f} %", best.text,
-                     mean_and_deviation(best.accuracies()).mean);
+  return str("the best by its validation images: ", best.text, ", ",
+             percent(mean_and_deviation(best.accuracies()).mean));
 }
 
 std::string table_text(const std::vector<SweepOutcome>& outcomes) {
@@ -178,13 +180,13 @@ std::string table_text(const std::vector<SweepOutcome>& outcomes) {
   if (validated) rows.front().insert(rows.front().begin() + 3, "test %");
   for (const SweepGroup& group : groups_of(outcomes)) {
     rows.push_back({escaped_for_markdown(group.text), str(group.ended.size(), " of ", group.all.size()),
-                    spread_text(group.accuracies(), 2),
+                    spread_text(group.accuracies(), 2, 100),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.result->kept.loss; }), 4),
                     spread_text(group.numbers([](const SweepOutcome& o) { return o.seconds; }), 1)});
     std::vector<double> tests;
     for (const SweepOutcome* o : group.ended)
-      if (o->result->test) tests.push_back(100 * o->result->test->accuracy);
-    if (validated) rows.back().insert(rows.back().begin() + 3, spread_text(tests, 2));
+      if (o->result->test) tests.push_back(o->result->test->accuracy);
+    if (validated) rows.back().insert(rows.back().begin() + 3, spread_text(tests, 2, 100));
   }
   std::vector<size_t> widths(rows.front().size());
   for (const auto& row : rows)

@@ -83,8 +83,8 @@ struct SweepGroup {
     for (const SweepOutcome* outcome : ended) found.push_back(of(*outcome));
     return found;
   }
-  std::vector<double> accuracies() const {  // in percent
-    return numbers([](const SweepOutcome& o) { return 100 * o.result->kept.accuracy; });
+  std::vector<double> accuracies() const {
+    return numbers([](const SweepOutcome& o) { return o.result->kept.accuracy; });
   }
 };
 std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);

@@ -170,8 +170,9 @@ void RunFolder::begin(const Config& config, int ranks, const RunState* resumed, 
   remove_spare_best();
   const std::string started = init.empty() ? "" : "# started with " + init + "\n";
   write_file_atomic(files_, out_ / kConfigFile, sealed_config(started + to_yaml(config, {.ranks = ranks})));
-  constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint starts anew, and so do its records
-  const int64_t step = resumed != nullptr ? resumed->step : kBeforeAll;
+  constexpr int64_t kBeforeAll = -1;  // a run without a checkpoint in this folder starts anew, and so do its records
+  const bool goes_on = resumed != nullptr && same_place(resume_from_.parent_path(), out_ / kCheckpointFolder);
+  const int64_t step = goes_on ? resumed->step : kBeforeAll;
   if (const std::string lost = MetricsLog::rewind(files_, out_, step); !lost.empty()) console.note("warning: " + lost);
   // Going on from an earlier checkpoint of this folder by its path gives up those after it.
   if (resumed != nullptr && goes_back_) store_->forget_after(resumed->step);
