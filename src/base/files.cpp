@@ -45,7 +45,7 @@ std::string_view remedy_for(int error) {
     case ENFILE:
       return "raise the limit of open files (ulimit -n)";
     case ENOMEM:
-      return "raise the limit of memory (ulimit -v) or give the job more";
+      return "raise the limit of memory (ulimit -v, -d) or give the job more";
     case EMLINK:
       return "the folder has as many folders as its file system allows: remove some, or choose another folder";
     case EXDEV:
@@ -422,7 +422,18 @@ File new_temporary(FileSystem& files, const Path& temporary, const Path& target)
   return file;
 }
 
+/// Is it a standard stream that was closed, whose number leads to /dev/null (base/standard_streams.h)?
+bool is_closed_stream(const Path& path) {
+  const std::string name = path.lexically_normal();
+  for (const auto& [fd, word] : {std::pair{STDOUT_FILENO, "stdout"}, {STDERR_FILENO, "stderr"}})
+    if (name == str("/dev/", word) || name == str("/dev/fd/", fd) || name == str("/proc/self/fd/", fd))
+      return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+  return false;
+}
+
 void write_through(FileSystem& files, const Path& path, const std::function<void(File&)>& write) {
+  if (is_closed_stream(path))
+    fail(ExitCode::io, in_quotes(path.native()), " is closed: redirect it to a file, a pipe or /dev/null");
   File file(files, path, O_WRONLY | O_NOCTTY);
   write(file);
   file.close();

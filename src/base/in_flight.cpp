@@ -13,7 +13,7 @@ Error error_in_flight() {
     return error;
   } catch (const std::bad_alloc&) {
     return {ExitCode::memory, str("out of memory on this host: ", kUseLess,
-                                  ", end other programs or raise the limit of memory (ulimit -v)")};
+                                  ", end other programs or raise the limit of memory (ulimit -v, -d)")};
   } catch (const std::system_error& error) {
     const bool thread = error.code() == std::errc::resource_unavailable_try_again;
     if (thread || error.code() == std::errc::not_enough_memory)

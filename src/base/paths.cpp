@@ -38,6 +38,23 @@ bool same_place(const Path& a, const Path& b, ExitCode code) {
   return at_a && at_b && at_a->st_dev == at_b->st_dev && at_a->st_ino == at_b->st_ino;
 }
 
+Path without_links(const Path& path) {
+  constexpr int kMostLinks = 40;  // as the kernel follows
+  Path at = path;
+  std::error_code error;
+  // A link to nothing, which the library takes for the end of the path.
+  for (int links = 0;
+       links < kMostLinks && std::filesystem::is_symlink(at, error) && !std::filesystem::exists(at, error); ++links) {
+    const Path target = std::filesystem::read_symlink(at, error);
+    if (error) break;
+    at = target.is_absolute() ? target : at.parent_path() / target;
+  }
+  const Path absolute = std::filesystem::absolute(at, error);
+  Path real = error ? Path() : std::filesystem::weakly_canonical(absolute, error);
+  if (error) return absolute_of(at);
+  return real.has_filename() ? real : real.parent_path();
+}
+
 Path absolute_of(const Path& path) {
   std::error_code error;
   const Path absolute = std::filesystem::absolute(path, error);

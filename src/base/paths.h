@@ -28,6 +28,10 @@ inline bool is_folder(const Path& path, ExitCode code = ExitCode::io) {
 /// Are both the same file or folder? False if one of them does not exist.
 bool same_place(const Path& a, const Path& b, ExitCode code = ExitCode::io);
 
+/// The absolute path of what it leads to, without links as far as they can be followed; also where nothing is there
+/// yet.
+Path without_links(const Path& path);
+
 /// The absolute path without "." and ".."; unchanged if the working folder no longer exists.
 Path absolute_of(const Path& path);
 

@@ -72,12 +72,26 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
   return checkpoint;
 }
 
-/// What stays in a folder whose parts were removed, but for the names that clients of NFS give to removed files, which
-/// they remove themselves. Throws Error(io) with the first.
+bool is_saved_name(const std::string& name) {
+  return is_part_name(name) ||
+         (name.starts_with(kTemporaryPrefix) && is_part_name(name.substr(kTemporaryPrefix.size())));
+}
+
+/// A file in a checkpoint's folder that no save has written; empty: none. The names that clients of NFS give to removed
+/// files, which they remove themselves, do not count, nor does what a link in the folder's place leads to.
+Path other_file_in(const Path& folder) {
+  if (kind_of_entry(folder) == PathKind::folder)
+    for (const std::string& name : list_folder(folder))
+      if (!is_saved_name(name) && !name.starts_with(".nfs")) return folder / name;
+  return {};
+}
+
+std::string move_away(const Path& other) {
+  return str(in_quotes(other.native()), " was written by no save: move it away");
+}
+
 void require_no_others(const Path& folder) {
-  for (const std::string& name : list_folder(folder))
-    if (!name.starts_with(".nfs"))
-      fail(ExitCode::io, in_quotes((folder / name).native()), " was written by no save: move it away");
+  if (const Path other = other_file_in(folder); !other.empty()) fail(ExitCode::io, move_away(other));
 }
 
 }  // namespace
@@ -116,12 +130,7 @@ Path Store::scratch(std::string_view prefix, int64_t step) const {
 }
 
 /// Of a link in its place only the link: a checkpoint that was moved elsewhere is not deleted there.
-void Store::remove_step_folder(const Path& path) {
-  const std::string temporary(kTemporaryPrefix);
-  remove_known(files_, path, [&](const std::string& name) {
-    return is_part_name(name) || (name.starts_with(temporary) && is_part_name(name.substr(temporary.size())));
-  });
-}
+void Store::remove_step_folder(const Path& path) { remove_known(files_, path, is_saved_name); }
 
 void Store::begin(int64_t step) {
   const Path being = scratch(kBeing, step);
@@ -214,7 +223,8 @@ void Store::remove(const std::vector<int64_t>& steps) {
   for (const int64_t step : steps) remove_checkpoint(step);
 }
 
-std::vector<int64_t> Store::beyond(int64_t keep_last, std::optional<int64_t> good) const {
+std::vector<int64_t> Store::beyond(int64_t keep_last, std::optional<int64_t> good,
+                                   const std::function<void(const std::string&)>& report) const {
   check(keep_last >= 0, "beyond(", keep_last, ")");
   std::vector<int64_t> steps = list();
   if (steps.size() <= static_cast<size_t>(keep_last)) return {};
@@ -222,6 +232,11 @@ std::vector<int64_t> Store::beyond(int64_t keep_last, std::optional<int64_t> goo
   const auto finite = newest_finite(good);
   steps.resize(steps.size() - static_cast<size_t>(keep_last));
   std::erase_if(steps, [&](int64_t step) { return step == good || step == finite; });
+  std::erase_if(steps, [&](int64_t step) {
+    const Path other = other_file_in(path_of(step));
+    if (!other.empty() && report) report(str("checkpoint ", step, " stays: ", move_away(other)));
+    return !other.empty();
+  });
   return steps;
 }
 
@@ -240,6 +255,7 @@ void Store::remove_trash() {
 void Store::remove_checkpoint(int64_t step) {
   const Path trash = scratch(kTrash, step);
   remove_step_folder(trash);
+  require_no_others(trash);
   rename_file(files_, path_of(step), trash);
   sync_folder(files_, folder_);
   remove_step_folder(trash);

@@ -86,10 +86,11 @@ class Store {
   /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint), or Error(io) if one could not
   /// be read.
   std::optional<int64_t> newest_good(const std::function<void(const std::string&)>& report) const;
-  /// All but the newest `keep_last` checkpoints, but never the newest good one nor the newest good one whose tensors
-  /// are all finite. `good`: a step that is known to be good, such as the one just committed; without it, the newest
-  /// good one is searched.
-  std::vector<int64_t> beyond(int64_t keep_last, std::optional<int64_t> good = {}) const;
+  /// All but the newest `keep_last` checkpoints, but never the newest good one, the newest good one whose tensors are
+  /// all finite, nor those with a file that no save has written, of each of which `report` gets a line. `good`: a step
+  /// that is known to be good, such as the one just committed; without it, the newest good one is searched.
+  std::vector<int64_t> beyond(int64_t keep_last, std::optional<int64_t> good = {},
+                              const std::function<void(const std::string&)>& report = {}) const;
   /// The newest checkpoint of a step before that one that verifies and whose weights and moments are all finite. `good`
   /// is known to verify.
   std::optional<int64_t> newest_finite(std::optional<int64_t> good = {}, int64_t before = kAfterAll) const;

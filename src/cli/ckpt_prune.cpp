@@ -84,7 +84,7 @@ int ckpt_prune(const Words& words) {
   if (!good) fail(ExitCode::checkpoint, in_quotes(run.native()), " holds no checkpoint; there is nothing to remove");
   if (!keep) keep = saved_config(store.load(*good)).checkpoint.keep_last;
 
-  std::vector<int64_t> steps = store.beyond(*keep, good);
+  std::vector<int64_t> steps = store.beyond(*keep, good, warn);
   if (!steps.empty())
     if (const auto holder = holder_of_best(run, store)) std::erase(steps, *holder);
   const uint64_t bytes = bytes_freed(run, store, steps);

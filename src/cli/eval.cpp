@@ -292,7 +292,7 @@ int verb_eval(const Words& words) {
 
   Console console(true, f.quiet ? Verbosity::quiet : Verbosity::normal);
   take_files(f, options, console);
-  if (!f.confusion.empty() && absolute_of(f.confusion) == absolute_of(f.predictions))
+  if (!f.confusion.empty() && !f.predictions.empty() && without_links(f.confusion) == without_links(f.predictions))
     fail(ExitCode::usage, "--confusion and --predictions both name ", in_quotes(f.confusion),
          ": give each its own file");
   if (!f.confusion.empty()) require_replaceable_table(f.confusion, AnswerReport::kConfusionHeader, "--confusion");

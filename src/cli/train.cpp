@@ -292,7 +292,9 @@ int verb_train(const Words& words) {
   options.config = load_config(sources, &options.warnings);
   if (std::filesystem::current_path(gone) != caller)  // the run prints commands for the folder of the caller
     options.config.output = absolute_of(options.config.output).string();
-  if (f.reset && !weights.empty()) require_kept_by_reset(options.config.output, weights_file(weights), init.option);
+  if (f.reset && !weights.empty() && reset_deletes(options.config.output, weights_file(weights)))
+    fail(ExitCode::usage, "--reset would delete ", in_quotes(weights_file(weights).native()), ", which ", init.option,
+         " names: copy it to another folder first");
   const int ranks = rank_count(options.config, f.ranks);
   require_connection(options.config, detect_launch());
   batch_sizes(options.config, ranks);  // before MPI starts: a batch that does not fit is a mistake in the words

@@ -38,9 +38,12 @@ def evaluated():
 
 @check
 def each_table_needs_its_own_file():
-    done = run("eval", "--ckpt", trained(), "--confusion", path("both.csv"), "--predictions", path("./both.csv"))
-    expect_equal((done.returncode, os.path.exists(path("both.csv"))), (USAGE, False), done.stderr)
-    expect_match(done.stderr, "^error: --confusion and --predictions both name .*: give each its own file\n$")
+    os.symlink("both.csv", path("link.csv"))
+    os.symlink(".", path("self"))
+    for other in "./both.csv", "link.csv", "self/both.csv", "self/link.csv":
+        done = run("eval", "--ckpt", trained(), "--confusion", path(other), "--predictions", path("both.csv"))
+        expect_equal((done.returncode, os.path.exists(path("both.csv"))), (USAGE, False), done.stderr)
+        expect_match(done.stderr, "^error: --confusion and --predictions both name .*: give each its own file\n$")
 
 
 def near(found, expected, *what):

@@ -89,7 +89,7 @@ def files_of_others_are_not_replaced():
     expect_equal(content_of(mine), b"somebody's own\n")
     expect_equal(export(file_of("mine/own.safetensors", content_of(best()))).returncode, DONE)
     shutil.copytree(trained(), path("needed"))
-    for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin"]:
+    for name in ["ckpt/step-00000004/weights.safetensors", "ckpt/best-00000004.bin", "best.bin", "last.bin", ".lock"]:
         fails(USAGE, export(path("needed", name)), os.path.basename(name), "belongs to a run")
         os.symlink(path("needed", name), path("a-link"))
         fails(USAGE, export(path("a-link")), "a-link", "belongs to a run")

@@ -119,6 +119,28 @@ def the_only_copy_of_a_lost_best_bin_stays():
 
 
 @check
+def a_checkpoint_with_a_file_of_others_stays():
+    run_folder = copy("notes")
+    mine = os.path.join(folder_of(run_folder, 8), "notes.txt")
+    with open(mine, "w") as file:
+        file.write("mine")
+    os.makedirs(folder_of(run_folder, 10))
+    with open(os.path.join(folder_of(run_folder, 10), "notes.txt"), "w") as file:
+        file.write("mine")
+    for words in ["--dry-run"], []:
+        before = used(run_folder)
+        done = run("ckpt", "prune", run_folder, "--keep", 1, *words)
+        expect_equal([done.returncode, named_in(done.stdout)], [DONE, [0, 4, 12, 16, 20]], done.stderr)
+        for step in 8, 10:
+            expect_in("warning: checkpoint %d stays: %r was written by no save: move it away\n"
+                      % (step, os.path.join(folder_of(run_folder, step), "notes.txt")), done.stderr)
+    expect_equal(before - used(run_folder), told_bytes(done.stdout))
+    expect_equal(checkpoints(run_folder), [8, 10, 24])
+    os.remove(mine)
+    expect_equal(named_in(good("ckpt", "prune", run_folder, "--keep", 1)), [8])
+
+
+@check
 def a_run_that_goes_on_keeps_its_own():
     run_folder = path("busy")
     job = start([PROGRAM, *train_words(run_folder, {**SETTINGS, "data.path": few(), "train.epochs": 100000,

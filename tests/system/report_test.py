@@ -268,6 +268,10 @@ def what_contradicts_itself_is_named():
         (rewritten("evaluation.json", r'"recall":[\d.]+', '"recall":0.99'), 'evaluation.json: "classes" contradicts'),
         (rewritten("evaluation.json", r'"images":\d+', '"images":7'), 'evaluation.json: "images" contradicts'),
         (rewritten("evaluation.json", r'"loss":\d', '"loss":7'), "evaluation.json: its figures are not those of metrics.jsonl"),
+        (rewritten("evaluation.json", r'("right":.*?"probability":)[\d.]+', r"\g<1>-3"), 'evaluation.json: "right" is damaged'),
+        (rewritten("evaluation.json", r'("wrong":.*?"probability":)[\d.]+', r"\g<1>null"), 'evaluation.json: "wrong" is damaged'),
+        (rewritten("evaluation.json", r'("right":.*?"label":)(\d)', lambda m: m[1] + str((int(m[2]) + 1) % 10)),
+         'evaluation.json: "right" is damaged'),
         (rewritten("evaluation.json", "evaluation 1", "evaluation 2"), "evaluation.json: a newer version of cifar-train"),
         (lambda folder: rewritten("metrics.jsonl", '"version":"[^"]+"', '"version":"77.7"')(folder) or
          rewritten("metrics.jsonl", '{"event":"epoch"', '[{"event":"epoch"')(folder),

@@ -190,6 +190,28 @@ def resume_never_and_reset():
 
 
 @check
+def reset_keeps_a_checkpoint_that_is_named_by_a_link():
+    output, step = path("linked"), "step-00000005"
+    train(output, settings(train__max_steps=5))
+    folder, link, beside = os.path.join(output, "ckpt", step), path("link"), os.path.join(output, "mine")
+    for name in link, beside:
+        os.symlink(folder, name)
+    before = snapshot(os.path.join(output, "ckpt"))
+    for name in folder, folder + "/.", folder + "//", link, link + "/", beside, os.path.join(link, "..", step):
+        fails(USAGE, train(output, settings(), "--reset", "--resume", name, expecting=USAGE), "--reset would delete",
+              "--resume")
+        for file in "", "weights.safetensors":
+            refused = train(output, settings(), "--reset", "--init", os.path.join(name, file), expecting=USAGE)
+            fails(USAGE, refused, "--reset would delete", "--init")
+    fails(USAGE, finish(start([PROGRAM, *train_words("../..", settings(), "--reset", "--resume", ".")], cwd=folder)),
+          "--reset would delete")
+    expect_equal(snapshot(os.path.join(output, "ckpt")), before)
+    # Without --reset the run goes on from it, whatever its name.
+    train(output, settings(), "--resume", link + "/.")
+    expect_same_result(output, result(whole()))
+
+
+@check
 def resume_from_a_path():
     train(path("source"), settings(train__max_steps=10, checkpoint__keep_last=9))
     train(path("elsewhere"), settings(), "--resume", path("source", "ckpt", "step-00000005"))

@@ -65,6 +65,8 @@ def output_that_cannot_be_written_is_named_with_its_reason():
         for to, before, reason in [(CLOSED, "", "Bad file descriptor"), (FULL, "", "No space left on device"),
                                    (">" + path("limited"), "ulimit -f 0; ", "File too large")]:
             fails(IO, run(*words, prefix=with_streams(to, before)), "standard output", reason)
+    for name in "/dev/stdout", "/dev/fd/1":
+        fails(IO, run("export", whole(), "--out", name, prefix=with_streams(CLOSED)), name, "is closed")
 
 
 @check

@@ -74,8 +74,7 @@ std::optional<Point> end_of(const Curve& curve) {
   return {};
 }
 
-void draw_panel(Markup& out, const Panel& panel, const Axis& x, bool is_last) {
-  const Axis y = axis_for(*panel.range(), panel.may_be_logarithmic, panel.height / 45);
+void draw_panel(Markup& out, const Panel& panel, const Axis& x, const Axis& y, bool is_last) {
   const auto height_at = [&](double value) { return panel.height * (1 - y.place(value)); };
   for (const double tick : y.ticks) {
     const std::string at = px(height_at(tick));
@@ -185,6 +184,14 @@ std::optional<Range> Panel::drawn_range() const {
   return all;
 }
 
+Axis Panel::axis(Range shown, int wanted) const {
+  return axis_for(shown, may_be_logarithmic && are_far_apart(drawn_range().value_or(shown)), wanted);
+}
+
+std::string Panel::title_with(const Axis& axis) const {
+  return axis.logarithmic ? title + ", logarithmic axis" : title;
+}
+
 std::vector<double> spread(std::vector<double> ends, double gap, double height) {
   std::vector<size_t> order(ends.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -228,10 +235,11 @@ void draw(Markup& out, const Figure& figure, std::optional<int> width) {
   out.element("desc", figure.description, {{"id", description}});
   int top = 0;
   for (const Panel* panel : drawn) {
-    out.element("text", panel->title, {{"class", "title"}, {"x", str(-kLeft)}, {"y", str(top + 16)}});
+    const Axis y = panel->axis(*panel->range(), panel->height / 45);
+    out.element("text", panel->title_with(y), {{"class", "title"}, {"x", str(-kLeft)}, {"y", str(top + 16)}});
     out.open("svg",
              {{"y", str(top + kTitle)}, {"width", "100%"}, {"height", str(panel->height)}, {"overflow", "visible"}});
-    draw_panel(out, *panel, x, panel == drawn.back());
+    draw_panel(out, *panel, x, y, panel == drawn.back());
     out.close("svg");
     top += height_of(*panel);
   }

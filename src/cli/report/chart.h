@@ -34,6 +34,10 @@ struct Panel {
   std::optional<Range> range() const;
   /// The same without faint ones.
   std::optional<Range> drawn_range() const;
+  /// An axis for `shown`: logarithmic if it may be, and the numbers of curves that are not faint are far apart.
+  Axis axis(Range shown, int wanted) const;
+  /// The title, which says that an axis is logarithmic.
+  std::string title_with(const Axis& axis) const;
 };
 
 struct Figure {

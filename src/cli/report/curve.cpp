@@ -9,8 +9,6 @@
 namespace ct::report {
 namespace {
 
-constexpr double kFarApart = 50;  // quotient of the ends from which an axis may be logarithmic
-
 /// At least two, unless numbers cannot divide the range: a single one gives no scale.
 std::vector<double> linear_ticks(Range range, int wanted) {
   const double rough = range.size() / wanted, power = std::pow(10, std::floor(std::log10(rough)));
@@ -30,11 +28,12 @@ std::vector<double> linear_ticks(Range range, int wanted) {
 std::vector<double> logarithmic_ticks(Range range, int wanted) {
   const int first = static_cast<int>(std::floor(std::log10(range.low))),
             last = static_cast<int>(std::ceil(std::log10(range.high))), every = std::max((last - first) / wanted, 1);
+  const bool few = 3 * std::log10(range.high / range.low) <= std::max(2 * wanted, 7);
   std::vector<double> ticks;
   for (int power = first; power <= last; power += every)
     for (const int times : {1, 2, 5}) {
       const double tick = times * std::pow(10, power);
-      if ((times == 1 || last - first <= 2) && tick >= range.low && tick <= range.high) ticks.push_back(tick);
+      if ((times == 1 || few) && tick >= range.low && tick <= range.high) ticks.push_back(tick);
     }
   return ticks;
 }
@@ -102,9 +101,11 @@ double Axis::place(double value) const {
   return std::log(value / range.low) / std::log(range.high / range.low);
 }
 
-Axis axis_for(Range values, bool may_be_logarithmic, int wanted) {
+bool are_far_apart(Range values) { return values.low > 0 && values.high / values.low > 50; }
+
+Axis axis_for(Range values, bool logarithmic, int wanted) {
   constexpr double kBeyond = 0.04;
-  if (may_be_logarithmic && values.low > 0 && values.high / values.low > kFarApart) {
+  if (logarithmic && values.low > 0 && values.size() > 0) {
     const double beyond = std::pow(values.high / values.low, kBeyond);
     const Range range{values.low / beyond, values.high * beyond};
     return {range, true, logarithmic_ticks(range, wanted)};

@@ -29,7 +29,7 @@ struct Range {
 };
 std::optional<Range> range_of(std::span<const Point> points);
 
-/// An axis from low to high: linear, or logarithmic where the numbers are positive and far apart.
+/// An axis from low to high.
 struct Axis {
   Range range;
   bool logarithmic = false;
@@ -37,8 +37,10 @@ struct Axis {
   /// 0 at the lower end, 1 at the upper one.
   double place(double value) const;
 };
-/// An axis that shows these values, with a little space beyond them. A logarithmic one only if `may_be_logarithmic`.
-Axis axis_for(Range values, bool may_be_logarithmic, int wanted);
+/// Are numbers of this range better shown by a logarithmic axis?
+bool are_far_apart(Range values);
+/// An axis that shows these values, with a little space beyond them. A logarithmic one only if all are positive.
+Axis axis_for(Range values, bool logarithmic, int wanted);
 /// An axis that ends where the values do.
 Axis exact_axis(Range values, int wanted);
 

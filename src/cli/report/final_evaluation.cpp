@@ -43,8 +43,8 @@ class Reader {
     part("classes", [&] { return read_classes(); });
     part("confusion", [&] { return read_confusion(); });
     part("calibration", [&] { return read_bins(); });
-    part("right", [&] { return read_pictures("right", to_.right); });
-    part("wrong", [&] { return read_pictures("wrong", to_.wrong); });
+    part("right", [&] { return read_pictures("right", /*are_right=*/true, to_.right); });
+    part("wrong", [&] { return read_pictures("wrong", /*are_right=*/false, to_.wrong); });
     if (!to_.confusion.empty()) compare_with_confusion();
   }
 
@@ -130,7 +130,7 @@ class Reader {
     return !to_.bins.empty();
   }
 
-  bool read_pictures(const char* key, std::vector<FinalEvaluation::Picture>& pictures) {
+  bool read_pictures(const char* key, bool are_right, std::vector<FinalEvaluation::Picture>& pictures) {
     const auto found = record_.find(key);
     if (found == record_.end() || !found->is_array()) return false;
     for (const Tree& one : *found) {
@@ -144,7 +144,9 @@ class Reader {
         const std::optional<size_t> said = number != answer.end() ? class_of(*number) : std::nullopt;
         if (!said || picture.answers.size() == kMostAnswers) return false;
         picture.answers.push_back({*said, share_in(answer, "probability")});
+        if (std::isnan(picture.answers.back().probability)) return false;
       }
+      if (picture.answers.empty() || (picture.answers.front().answer == picture.label) != are_right) return false;
       pictures.push_back(std::move(picture));
     }
     return true;

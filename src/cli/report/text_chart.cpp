@@ -109,8 +109,8 @@ void draw_on(Canvas& canvas, const Panel& panel, const Axis& x, const Axis& y) {
 }
 
 /// "Accuracy (%)   v val   t test", on several lines if it is too long for one.
-std::vector<std::string> heading(const Panel& panel, size_t width) {
-  std::vector<std::string> lines = {panel.title.substr(0, width)};
+std::vector<std::string> heading(const Panel& panel, const Axis& y, size_t width) {
+  std::vector<std::string> lines = {panel.title_with(y).substr(0, width)};
   for (const Curve& curve : panel.curves) {
     if (!curve.marks || is_number(curve.name) || curve.name.empty() || !range_of(curve.points)) continue;
     const std::string text = letter_of(curve) + " " + curve.name;
@@ -129,13 +129,13 @@ std::string right_aligned(std::string text, int width) {
 void add_panel(std::vector<std::string>& lines, const Panel& panel, double last_step, const Terminal& terminal) {
   const int columns = std::clamp(terminal.columns, kLeastColumns, kMostColumns) - kLabel - 2, rows = rows_of(panel);
   const Axis x = exact_axis({0, std::max(last_step, 1.0)}, std::max(columns / 20, 1));
-  const Axis y = axis_for(*panel.drawn_range(), panel.may_be_logarithmic, std::max(rows / 3, 2));
+  const Axis y = panel.axis(*panel.drawn_range(), std::max(rows / 3, 2));
   Canvas canvas(columns, rows, terminal.unicode);
   draw_on(canvas, panel, x, y);
   std::vector<std::string> labels(static_cast<size_t>(rows));
   for (const double tick : y.ticks)
     labels[static_cast<size_t>(std::lround((1 - y.place(tick)) * (rows - 1)))] = tick_label(tick, panel.unit);
-  for (const std::string& line : heading(panel, static_cast<size_t>(columns + kLabel))) lines.push_back(line);
+  for (const std::string& line : heading(panel, y, static_cast<size_t>(columns + kLabel))) lines.push_back(line);
   for (int r = 0; r < rows; ++r) {
     const std::string& label = labels[static_cast<size_t>(r)];
     const char* const axis = !terminal.unicode ? "|" : label.empty() ? "\u2502" : "\u2524";

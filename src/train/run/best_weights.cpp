@@ -47,9 +47,9 @@ BestWeights::BestWeights(FileSystem& files, const Path& out, const Config& confi
 
 BestEvaluation BestWeights::return_to(const Path& checkpoint, const RunState& state) {
   if (state.best_step < 0) return {};
-  const Path from = absolute_of(checkpoint.has_filename() ? checkpoint : checkpoint.parent_path());
-  const bool own = same_place(from.parent_path(), out_ / kCheckpointFolder);
-  const Path folder = own ? out_ / kCheckpointFolder : from.parent_path();
+  const Path own_folder = out_ / kCheckpointFolder;
+  const bool own = same_place(checkpoint.parent_path(), own_folder);
+  const Path folder = own ? own_folder : without_links(checkpoint).parent_path();
   const Path kept = folder / saved_best_name(state.step), best_then = folder.parent_path() / kBestFile;
   // A later evaluation may have replaced best.bin: that is undone. Another run's is of no interest but in need.
   std::vector<Candidate> expected = {candidate(kept, state.best_step)};

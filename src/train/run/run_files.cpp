@@ -249,19 +249,17 @@ void require_resettable(const Path& out) {
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
 }
 
-/// Is `file` one of a run in `out`?
+/// Is `file`, whose last name is no link, one of a run in `out`?
 static bool is_of_run(const Path& out, const Path& file) {
-  const Path real = replaced_by_writing(file), folder = absolute_of(real).parent_path(), ckpt = out / kCheckpointFolder;
-  const std::string name = real.filename();
+  const Path folder = file.parent_path(), ckpt = out / kCheckpointFolder;
+  const std::string name = file.filename();
   if (same_place(folder, out)) return is_run_file(name);
   if (same_place(folder, ckpt)) return saved_best_step(name).has_value();
   return same_place(folder.parent_path(), ckpt) && is_checkpoint_name(folder.filename());
 }
 
-void require_kept_by_reset(const Path& out, const Path& file, std::string_view option) {
-  if (is_of_run(out, file))
-    fail(ExitCode::usage, "--reset would delete ", in_quotes(file.native()), ", which ", option,
-         " names: copy it to another folder first");
+bool reset_deletes(const Path& out, const Path& file) {
+  return is_of_run(out, absolute_of(replaced_by_writing(file))) || is_of_run(out, without_links(file));
 }
 
 void reset_run(FileSystem& files, const Path& out) {
@@ -317,7 +315,8 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view), st
   require_name_of_file(path, option);
   const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
   const std::string name = replaced.filename();
-  if (is_there(folder / "manifest.json") || saved_best_step(name) || (is_run_file(name) && holds_run(folder)))
+  if (is_there(folder / "manifest.json") || saved_best_step(name) ||
+      ((is_run_file(name) || is_lock_name(name)) && holds_run(folder)))
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another ", option);
   if (!is_own(path, accepts))
     fail(ExitCode::usage, in_quotes(path.native()),

@@ -71,8 +71,8 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
 /// Error(ExitCode::usage), and so is one whose ckpt is a link.
 void require_resettable(const Path& out);
 
-/// Throws Error(usage) if reset_run() would delete `file`, which `option` names. Links are followed.
-void require_kept_by_reset(const Path& out, const Path& file, std::string_view option);
+/// Would reset_run() delete `file`, or the link of that name?
+bool reset_deletes(const Path& out, const Path& file);
 
 /// Deletes a run: the files that this program wrote, by their fixed names, and folders that become empty; OUT, its
 /// .lock, config.yaml, which the command may name and the new run replaces, and all other files remain. Throws as

@@ -57,10 +57,15 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
     if (!is_there(start.checkpoint / "manifest.json", ExitCode::checkpoint))
       fail(ExitCode::checkpoint, "--resume ", in_quotes(start.checkpoint.native()),
            ": not a checkpoint; give the folder of one, such as RUN/ckpt/step-00000120");
-    start.goes_back = same_place(start.checkpoint.parent_path(), folder);
-    if (reset && start.goes_back)
+    if (reset && reset_deletes(out, start.checkpoint / kManifestFile))
       fail(ExitCode::usage, "--reset would delete ", in_quotes(start.checkpoint.native()),
            ", which --resume names: leave --reset out");
+    const Path real = without_links(start.checkpoint);
+    start.goes_back = same_place(start.checkpoint.parent_path(), folder);
+    if (!start.goes_back && same_place(real.parent_path(), folder)) {  // by another name
+      start.checkpoint = folder / real.filename();
+      start.goes_back = true;
+    }
     if (present && !start.goes_back)
       fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a different run from ",
            in_quotes(start.checkpoint.native()), ": give another --output, or add --reset to delete it");

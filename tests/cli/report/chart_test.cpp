@@ -34,6 +34,17 @@ TEST(Chart, LeavesOutPanelsWithoutNumbers) {
   EXPECT_EQ(out.take().find("Nothing"), std::string::npos);
 }
 
+TEST(Chart, TheCurvesThatAreNotFaintMakeAnAxisLogarithmicAndTheTitleSaysSo) {
+  Panel panel{.title = "Loss", .may_be_logarithmic = true};
+  panel.curves.push_back({.name = "", .points = {{0, 0.01}, {100, 10}}, .faint = true});
+  panel.curves.push_back({.name = "train", .points = {{0, 2}, {100, 1}}});
+  EXPECT_FALSE(panel.axis(*panel.range(), 5).logarithmic);
+  panel.curves.back().points.back().y = 0.01;
+  const Axis axis = panel.axis(*panel.range(), 5);
+  EXPECT_TRUE(axis.logarithmic);
+  EXPECT_EQ(panel.title_with(axis), "Loss, logarithmic axis");
+}
+
 TEST(Spread, KeepsNamesApart) {
   EXPECT_EQ(spread({50, 10}, 13, 100), (std::vector<double>{50, 10}));
   const std::vector<double> places = spread({100, 99, 98, 0}, 13, 100);

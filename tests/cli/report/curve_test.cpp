@@ -57,21 +57,28 @@ TEST(Smoothed, IsTheMeanOfNeighbours) {
 
 TEST(Axis, HasRoundTicksWithinItsRange) {
   EXPECT_EQ(exact_axis({0, 10000}, 4).ticks, (std::vector<double>{0, 2000, 4000, 6000, 8000, 10000}));
-  const Axis axis = axis_for({0.1, 0.9}, true, 4);
-  EXPECT_FALSE(axis.logarithmic);
+  const Axis axis = axis_for({0.1, 0.9}, false, 4);
   EXPECT_EQ(axis.place(axis.range.low), 0);
   EXPECT_EQ(axis.place(axis.range.high), 1);
   EXPECT_LT(axis.range.low, 0.1);
   EXPECT_GT(axis.range.high, 0.9);
 }
 
-TEST(Axis, IsLogarithmicForNumbersThatAreFarApart) {
+TEST(Axis, IsLogarithmicIfAskedForAndAllArePositive) {
   const Axis axis = axis_for({1e-3, 1e3}, true, 4);
   EXPECT_TRUE(axis.logarithmic);
   EXPECT_NEAR(axis.place(1), 0.5, 1e-9);
   EXPECT_FALSE(axis.ticks.empty());
   EXPECT_FALSE(axis_for({1e-3, 1e3}, false, 4).logarithmic);
   EXPECT_FALSE(axis_for({-1, 1e3}, true, 4).logarithmic);
+  EXPECT_TRUE(are_far_apart({0.01, 1}));
+  EXPECT_FALSE(are_far_apart({0.1, 1}));
+  EXPECT_FALSE(are_far_apart({0, 1}));
+}
+
+TEST(Axis, LogarithmicTicksOfFewPowersHaveOthersBetween) {
+  EXPECT_EQ(axis_for({0.03, 3.6}, true, 5).ticks, (std::vector<double>{0.05, 0.1, 0.2, 0.5, 1, 2}));
+  EXPECT_GE(axis_for({0.11, 9}, true, 2).ticks.size(), 3U);
 }
 
 TEST(Axis, HasAtLeastTwoTicks) {
