@@ -91,6 +91,22 @@ ResumeMode resume_mode(const TrainFlags& f) {
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
 }
 
+/// Options that decide together with the other ranks'.
+Facts shared_options(const TrainFlags& f) {
+  const auto text = [](const std::string& value) { return value.empty() ? "not given" : in_quotes(value); };
+  const auto flag = [](bool given) { return given ? "given" : "not given"; };
+  return {{"--dry-run", flag(f.dry_run)},
+          {"--reset", flag(f.reset)},
+          {"--resume", text(f.resume)},
+          {"--init", text(f.training.initial_word())},
+          {"--init-head", text(f.training.init_head)},
+          {"--init-resize", flag(f.training.init_resize)}};
+}
+
+void require_same_options(Communicator& comm, const TrainFlags& f) {
+  require_same(comm, shared_options(f), "start every rank with the same options");
+}
+
 struct DryRunReport {
   int64_t steps = 0;      // of the whole run
   int64_t done = 0;       // of them, by the run that would go on
@@ -202,7 +218,7 @@ double trial_step_seconds(const TrainOptions& options, Communicator& comm) {
 }
 
 /// What a run would need of memory and time; the latter by steps of the ranks themselves.
-int dry_run(const TrainOptions& options, const Config& asked, int ranks) {
+int dry_run(const TrainFlags& f, const TrainOptions& options, const Config& asked, int ranks) {
   const bool launched = detect_launch().parallel();
   if (!options.init.empty()) SafetensorsFile(weights_file(options.init), SafetensorsFile::Check::header);
   DryRunReport report;  // of this process
@@ -210,6 +226,7 @@ int dry_run(const TrainOptions& options, const Config& asked, int ranks) {
   return run_job(
       ranks,
       [&](Communicator& comm) {
+        require_same_options(comm, f);
         run_on_all_ranks(comm, [&] {
           if (launched && comm.rank() == 0) report = print_sizes(options, ranks, &asked);
         });
@@ -309,13 +326,14 @@ int verb_train(const Words& words) {
     if (detect_launch().rank == 0) print_sizes(options, ranks, /*asked=*/nullptr);
     return 0;
   }
-  if (f.dry_run) return dry_run(options, asked, ranks);
+  if (f.dry_run) return dry_run(f, options, asked, ranks);
 
   if (const std::string text = short_job_warning(); !text.empty()) options.warnings.push_back(text);
   const Verbosity verbosity = f.quiet ? Verbosity::quiet : f.verbose ? Verbosity::verbose : Verbosity::normal;
   const int code = run_job(
       ranks,
       [&](Communicator& comm) {
+        require_same_options(comm, f);
         Console console(comm.rank() == 0, verbosity, f.progress_fd);
         console.progress("opening the device");
         const ExitCode ended = train(options, comm, console);

@@ -17,6 +17,11 @@ inline bool is_hidden_name(std::string_view name) {
          name == "Thumbs.db" || name == "desktop.ini";
 }
 
+/// Is this a name of pictures that a run writes into its output folder, which may be that of its data?
+constexpr bool is_picture_of_run(std::string_view name) {
+  return name == "evaluation.png" || name == "sample_grid.png";
+}
+
 /// The first `most` names that are not hidden, sorted. Error(data) if the folder cannot be listed.
 std::vector<std::string> visible_names(const std::filesystem::path& folder, size_t most);
 

@@ -169,7 +169,8 @@ class Layout {
   }
 
   std::string pictures() const {
-    const auto picture = std::ranges::find_if(names_, is_picture_name);
+    const auto picture = std::ranges::find_if(
+        names_, [](const std::string& name) { return is_picture_name(name) && !is_picture_of_run(name); });
     if (picture == names_.end() || !wants_folders()) return "";
     return str(path_.string(), ": ", in_quotes(*picture),
                " is directly in it: put the pictures of each class into a folder of its own");

@@ -220,7 +220,7 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
   const auto bytes = [&](int64_t mine) { return std::llround(mean(mine)); };
   const auto of_process = [&](int64_t mine) { return static_cast<int64_t>(mean(mine) / (threads ? comm.size() : 1)); };
   const auto a_step = [&](int64_t mine) {
-    return mean(mine) / static_cast<double>(std::max<int64_t>(run_.state.step - first_step_, 1));
+    return trained() ? Json(mean(mine) / static_cast<double>(run_.state.step - first_step_)) : Json();
   };
   Json allocated = {{"weights", bytes(train.weights + evaluate.weights)},
                     {"gradients", bytes(train.gradients)},
@@ -250,7 +250,7 @@ void RunSummary::record_end(const std::string& reason, const Json& result) const
               {"step", run_.state.step},
               {"reason", reason},
               {"seconds", run_.clock.wall_seconds()},
-              {"samples_per_sec", images_a_second()}};
+              {"samples_per_sec", trained() ? Json(images_a_second()) : Json()}};
   if (const Json chosen = best_evaluation(); !chosen.empty()) end["best"] = chosen;
   if (run_.state.replaced > 0) end["replaced_samples"] = run_.state.replaced;
   if (run_.state.scalars.skipped > 0) end["skipped"] = run_.state.scalars.skipped;

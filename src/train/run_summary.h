@@ -47,6 +47,7 @@ class RunSummary {
   std::string best_of_last(const Path& folder, const Evaluation& final) const;
   int64_t steps() const { return run_.state.step - run_.clock.first_step(); }
   double images_a_second() const;
+  bool trained() const { return run_.state.step > first_step_; }
 
   RunContext run_;
   int64_t total_steps_, first_step_;  // the latter of this program

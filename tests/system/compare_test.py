@@ -131,6 +131,23 @@ def a_way_that_fails_does_not_keep_the_others():
 
 
 @check
+def a_way_without_steps_to_go_has_no_figures_of_them():
+    compared()
+    shutil.copytree(path("all"), path("no-end"))
+    file = path("no-end", "threads", "metrics.jsonl")
+    with open(file) as lines:
+        kept = [line for line in lines if '"event":"end"' not in line]
+    with open(file, "w") as lines:
+        lines.writelines(kept)
+    done = compare(path("no-end"), "--html", path("no-end.html"))
+    expect_match(done.stdout, r"2 CPU ranks, 1 process +- +- +- +[\d.]+ +- +[\d.]+ %\n")
+    expect_in("-: not measured, because the way was interrupted", done.stdout + done.stderr)
+    expect_in("the same weights by all 6 on CPUs", done.stdout)
+    end = records(path("no-end", "threads"), "end")[0]
+    expect_equal([end["samples_per_sec"], end["traffic"]["bytes"]], [None, None])
+
+
+@check
 def a_stopped_comparison_goes_on():
     process = start(words(path("stopped"), steps=150, train__epochs=100))
     wait_until(lambda: os.path.exists(path("stopped", "threads", "metrics.jsonl")), process)

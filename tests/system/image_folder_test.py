@@ -128,6 +128,8 @@ def a_run_is_no_class():
         done = train(output, settings(data), config=LINEAR, expecting=USAGE)
         expect_match(done.stderr, "error: output folder '.*' lies in '.*', whose folders are the classes: give another --output\n$")
         expect_equal(sorted(os.listdir(data)), CLASSES, output)
+    split = os.path.join(os.path.dirname(data), "test")  # that the set has not
+    fails(USAGE, train(split, settings(os.path.dirname(data)), config=LINEAR, expecting=USAGE), "lies in", split)
     for output in "run", "runs/today":  # of which nothing is there yet
         done = train(output, settings("."), config=LINEAR, expecting=USAGE, cwd=data)
         expect_match(done.stderr, "whose folders are the classes")

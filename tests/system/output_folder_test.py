@@ -273,6 +273,15 @@ def removed_records_are_missed_and_go_on():
 
 
 @check
+def the_folder_of_a_set_may_be_the_output():
+    output = path("of-data")
+    expect_equal(run("data", "synth", "--images", 500, "--out", output).returncode, DONE)
+    for steps in 2, 4:  # the second one finds the first one's pictures
+        train(output, {"data.path": output, "data.dataset": "auto", "train.max_steps": steps, "train.sample_grid": True})
+    expect(os.path.exists(os.path.join(output, "evaluation.png")) and os.path.exists(os.path.join(output, "sample_grid.png")))
+
+
+@check
 def a_removed_folder_is_missed():
     gone, aside = path("gone"), path("aside")
     job = long_run(gone)

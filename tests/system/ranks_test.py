@@ -113,6 +113,22 @@ def on_two_hosts(first, second, *words):
 
 
 @check
+def ranks_with_other_options_are_refused():
+    need_mpi()
+    few = train_words(path("options"), {**SETTINGS, "train.max_steps": 2})
+    init = ["--init", trained("initial", {**SETTINGS, "train.max_steps": 2})]
+    for first, second, named in [(["--dry-run"], [], "--dry-run is not given, but given for rank 0"),
+                                 ([], ["--dry-run"], "--dry-run is given, but not given for rank 0"),
+                                 ([], ["--reset"], "--reset is given, but not given for rank 0"),
+                                 (["--resume", "must"], [], "--resume is 'auto', but 'must' for rank 0"),
+                                 (init, [], "--init is not given, but '"),
+                                 (init, [*init, "--init-head", "reset"], "--init-head is 'reset', but not given for")]:
+        done = finish(start(["mpirun", "-np", "1", PROGRAM, *few, *first, ":", "-np", "1", PROGRAM, *few, *second]))
+        fails(USAGE, done, "rank 1 on host", named, "start every rank with the same options")
+        expect(not os.path.exists(path("options")), first, second)
+
+
+@check
 def hosts_with_other_files_are_refused():
     need_mpi()
     here, there = path("here"), path("there")

@@ -27,7 +27,8 @@ std::string millions(double number, int digits) { return fixed(number / 1e6, dig
 
 const char* const kColumnsOfWays =
     "MB/rank: the most memory that training plans for a rank; MB/proc: the most that a process used, shared pages "
-    "included; MB/step: what a rank sends in a step, the mean of all ranks; - seconds: the way was interrupted.";
+    "included; MB/step: what a rank sends in a step, the mean of all ranks; -: not measured, because the way was "
+    "interrupted.";
 
 size_t name_width(std::span<const Way> ways) {
   size_t width = 0;
@@ -43,12 +44,12 @@ std::string line_of_way(const Way& way, size_t name_width, const report::RunReco
   const report::EvalRecord* evaluation = newest_evaluation(records, report::EvaluatedSplit::test);
   if (evaluation == nullptr) evaluation = newest_evaluation(records, report::EvaluatedSplit::val);
   const report::Tree &peak = report::child(records.end, "peak_bytes"), &traffic = report::child(records.end, "traffic");
-  // The seconds are those since the way was continued.
+  // The seconds are those since the way was continued, and the memory of a rank may be that of evaluations alone.
   const bool is_whole = report::count_in(records.start, "step") <= 0;
+  const double rate = report::number_in(records.end, "samples_per_sec");
   return line(name_width, way.name, is_whole ? fixed(report::number_in(records.end, "seconds"), 1) : "-",
-              fixed(report::number_in(records.end, "samples_per_sec"), 0),
-              millions(report::number_in(peak, "total"), 1), millions(report::number_in(peak, "process"), 1),
-              millions(report::number_in(traffic, "bytes"), 3),
+              fixed(rate, 0), std::isfinite(rate) ? millions(report::number_in(peak, "total"), 1) : "-",
+              millions(report::number_in(peak, "process"), 1), millions(report::number_in(traffic, "bytes"), 3),
               evaluation == nullptr ? "-" : report::share_text(evaluation->accuracy));
 }
 

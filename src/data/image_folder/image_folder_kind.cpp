@@ -129,9 +129,7 @@ void require_no_split(const fs::path& folder) {
 
 /// A run's folder among those of the classes would be one of them.
 void require_no_output_in(const fs::path& folder, const fs::path& output) {
-  std::error_code failed;  // a path that cannot be followed is refused elsewhere
-  const fs::path inside = fs::weakly_canonical(absolute_of(output), failed)
-                              .lexically_relative(fs::weakly_canonical(absolute_of(folder), failed));
+  const fs::path inside = without_links(output).lexically_relative(without_links(folder));
   if (!inside.empty() && *inside.begin() != "..")
     fail(ExitCode::usage, "output folder ", in_quotes(output.native()), " lies in ", in_quotes(folder.native()),
          ", whose folders are the classes: give another --output");
@@ -147,7 +145,11 @@ std::unique_ptr<DataSet> open(const DataSource& source, Split split, const OpenO
                                                                 "some pictures of each class into val/CLASS/; training "
                                                                 "(--data) needs no such division"
                                                               : "; put pictures of each class there");
-  if (!options.output.empty()) require_no_output_in(place, options.output);
+  if (!options.output.empty()) {
+    require_no_output_in(place, options.output);
+    // A folder that takes the name of a split would be taken for that.
+    if (place == source.folder / kTrainName) require_no_output_in(source.folder / kTestName, options.output);
+  }
   if (split == Split::train && place == source.folder) require_no_split(place);
   ImageFolderOptions folder{.pictures = options.pictures,
                             .on_corrupt = options.on_corrupt,

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "checkpoint/run_lock.h"
 #include "checkpoint/store.h"
+#include "data/folder_names.h"
 #include "metrics/event_file.h"
 #include "metrics/metrics_log.h"
 #include "metrics/png.h"
@@ -154,6 +155,8 @@ bool has_saved(const Path& out) {
   if (is_there(out / kMetricsFile)) each_record(out, "checkpoint", [&](int64_t, const Json&) { saved = true; });
   return saved;
 }
+
+static_assert(is_picture_of_run(kSampleGridFile) && is_picture_of_run(kPicturesFile));
 
 bool is_run_file(std::string_view name) {
   if (name.starts_with(kTemporaryPrefix)) name.remove_prefix(kTemporaryPrefix.size());
