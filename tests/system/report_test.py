@@ -148,7 +148,8 @@ def a_page_shows_a_run():
     end, evals = records(trained(), "end")[-1], records(trained(), "eval")
     expect_equal(page.row("weights_sha256")[0][1], end["weights_sha256"])
     best = [e for e in evals if e["split"] == "val" and e["step"] == end["best"]["step"]][-1]
-    expect(page.row("best.bin")[0][1].startswith("%.2f %% of the validation images" % (100 * best["accuracy"])),
+    expect(page.row("best.bin")[0][1].startswith(
+        "%.2f %% of the validation images, top 5 %.2f %%, loss " % (100 * best["accuracy"], 100 * best["top5"])),
            page.row("best.bin"))
     expect_equal(page.row("state")[0][1], "finished")
     expect_equal(page.row("train.epochs"), (["train.epochs", "3", "--set train.epochs=3"], "given"))
@@ -725,7 +726,7 @@ def the_table_has_every_record():
         wanted = sorted(records(trained(), event), key=lambda r: (r["step"], r.get("split", "") == "test"))
         found = [row for row in rows if row["event"] == event]
         expect_equal([int(row["step"]) for row in found], [r["step"] for r in wanted])
-        for field in ("loss", "accuracy", "lr", "grad_norm", "samples_per_sec", "wait_fraction"):
+        for field in ("loss", "accuracy", "top5", "lr", "grad_norm", "samples_per_sec", "wait_fraction"):
             expect_equal([row[field] and float(row[field]) for row in found],
                          [r[field] if r.get(field) is not None else "" for r in wanted], event, field)
     good("report", trained(), "--csv", "--out", path("curves.csv"))

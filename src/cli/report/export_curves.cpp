@@ -29,19 +29,18 @@ std::string curve_table(std::span<const RunParts> runs) {
     for (const StepRecord& r : run.records.steps) {
       table += fmt::format("{},step,{},{},,", name, r.step, r.epoch);
       add(table, r.loss);
-      table += ',';
+      table += ",,";
       for (const double number : {r.lr, r.grad_norm, r.samples_per_sec, r.wait_fraction}) add(table, number);
       table += '\n';
     }
     for (const EpochRecord& r : run.records.epochs) {
       table += fmt::format("{},epoch,{},{},,", name, r.step, r.epoch);
       add(table, r.loss);
-      table += ",,,,,\n";
+      table += ",,,,,,\n";
     }
     for (const EvalRecord& r : run.records.evals) {
       table += fmt::format("{},eval,{},{},{},{}", name, r.step, r.epoch, word_of(r.split), r.images);
-      add(table, r.loss);
-      add(table, r.accuracy);
+      for (const double number : {r.loss, r.accuracy, r.top5}) add(table, number);
       table += ",,,,\n";
     }
   }

@@ -11,7 +11,7 @@ namespace ct::report {
 /// The first line of the table. A row is a record of a step, of an epoch's mean or of an evaluation; a number that is
 /// not finite is an empty field.
 inline constexpr std::string_view kCurveHeader =
-    "run,event,step,epoch,split,images,loss,accuracy,lr,grad_norm,samples_per_sec,wait_fraction";
+    "run,event,step,epoch,split,images,loss,accuracy,top5,lr,grad_norm,samples_per_sec,wait_fraction";
 std::string curve_table(std::span<const RunParts> runs);
 
 /// How the file of a chart begins.

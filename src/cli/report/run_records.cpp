@@ -16,7 +16,7 @@ constexpr int64_t kMostSteps = 1'000'000'000'000;
 struct Fields {
   std::string_view event, split;
   double step = kNone, epoch = kNone, loss = kNone, lr = kNone, grad_norm = kNone, samples_per_sec = kNone,
-         wait_fraction = kNone, accuracy = kNone, images = kNone;
+         wait_fraction = kNone, accuracy = kNone, top5 = kNone, images = kNone;
 
   double* number(std::string_view key) {
     if (key == "step") return &step;
@@ -27,6 +27,7 @@ struct Fields {
     if (key == "samples_per_sec") return &samples_per_sec;
     if (key == "wait_fraction") return &wait_fraction;
     if (key == "accuracy") return &accuracy;
+    if (key == "top5") return &top5;
     if (key == "images") return &images;
     return nullptr;
   }
@@ -130,8 +131,9 @@ bool take_numbers(const Fields& f, RunRecords& records) {
   } else {
     const std::optional<EvaluatedSplit> split = split_of(f.split);
     if (!split) return false;
-    const double accuracy = f.accuracy >= 0 && f.accuracy <= 1 ? f.accuracy : kNone;
-    records.evals.push_back({step, epoch, std::max<int64_t>(whole(f.images), 0), *split, drawable(f.loss), accuracy});
+    const auto share = [](double number) { return number >= 0 && number <= 1 ? number : kNone; };
+    records.evals.push_back({step, epoch, std::max<int64_t>(whole(f.images), 0), *split, drawable(f.loss),
+                             share(f.accuracy), share(f.top5)});
   }
   return true;
 }

@@ -29,7 +29,7 @@ std::string_view word_of(EvaluatedSplit split);
 struct EvalRecord {
   int64_t step = 0, epoch = 0, images = 0;
   EvaluatedSplit split = EvaluatedSplit::test;
-  double loss = kNone, accuracy = kNone;  // accuracy: 0 to 1
+  double loss = kNone, accuracy = kNone, top5 = kNone;  // accuracies: 0 to 1; top5: of sets with more than 5 classes
 };
 
 struct RunRecords {

@@ -1,6 +1,7 @@
 #include "cli/report/runs_section.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "cli/report/comparison.h"
@@ -106,6 +107,12 @@ void write_table_of_costs(Markup& out, std::span<const RunParts> runs) {
   }
 }
 
+/// ", top 5 99.10 %, loss 0.412, step 120"
+std::string details_of(const EvalRecord& evaluation) {
+  const std::string top5 = std::isnan(evaluation.top5) ? "" : ", top 5 " + percent(evaluation.top5);
+  return str(top5, ", loss ", figure_or_dash(evaluation.loss), ", step ", count_text(evaluation.step));
+}
+
 }  // namespace
 
 void write_results(Markup& out, const RunParts& run) {
@@ -121,11 +128,9 @@ void write_results(Markup& out, const RunParts& run) {
   add("optimizer steps", count_or_dash(last_step_of(r)));
   if (!r.epochs.empty()) add("epochs", count_or_dash(r.epochs.back().epoch));
   if (const EvalRecord* const best = best_evaluation(r)) {
-    add("best.bin", str(share_text(best->accuracy), " of the ", split_word(best->split), " images, loss ",
-                        figure_or_dash(best->loss), ", step ", count_text(best->step)));
+    add("best.bin", str(share_text(best->accuracy), " of the ", split_word(best->split), " images", details_of(*best)));
     if (const EvalRecord* const test = newest_evaluation(r, EvaluatedSplit::test); test && test != best)
-      add("test",
-          str(share_text(test->accuracy), ", loss ", figure_or_dash(test->loss), ", step ", count_text(test->step)));
+      add("test", share_text(test->accuracy) + details_of(*test));
   }
   if (!r.epochs.empty()) add("training loss of the last epoch", figure_or_dash(r.epochs.back().loss));
   add("time", time_of(r));
@@ -135,6 +140,8 @@ void write_results(Markup& out, const RunParts& run) {
   if (const int64_t replaced = count_in(r.end, "replaced_samples"); replaced > 0)
     add("replaced samples", count_text(replaced));
   add("weights_sha256", text_in(r.end, "weights_sha256"));
+  if (const std::string average = text_in(r.end, "ema_sha256"); !average.empty())
+    add("ema_sha256", average + ", of the moving average, which was evaluated");
   write_pairs(out, "Results and state", pairs);
 }
 
