@@ -127,7 +127,7 @@ void HolderFile::take(const Wait& wait) {
                      " s for a sign of life; if it is no run, stop this one and remove the file"));
       if (near || gives_a_sign_of_life(*there, patience, wait.give_up))
         fail(ExitCode::usage, "output folder ", in_quotes(path_.parent_path().native()), " is in use by ", whose,
-             ": wait for it, stop it or give another --output; if it is no run, remove ", in_quotes(path_.native()));
+             ": wait for it, stop it or ", wait.otherwise, "; if it is no run, remove ", in_quotes(path_.native()));
     }
     remove_stale(*there);
   }

@@ -33,6 +33,7 @@ class HolderFile {
     Seconds heartbeat{30};
     std::function<void(const std::string&)> say = [](const std::string&) {};
     std::function<bool()> give_up = [] { return false; };
+    std::string otherwise = "give another --output";  // the last remedy where the folder is in use
   };
 
   /// Creates `path`. The file of a dead process of this host is replaced at once, that of another host, of another

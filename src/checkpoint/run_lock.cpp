@@ -73,8 +73,8 @@ RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock
     keep();  // it is the other's
     const std::string text = text_of_lock();
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " is in use by ",
-         text.empty() ? "another run" : in_quotes(name_in_lock(text)),
-         ": wait for it, stop it or give another --output", remedy);
+         text.empty() ? "another run" : in_quotes(name_in_lock(text)), ": wait for it, stop it or ", wait.otherwise,
+         remedy);
   };
   if (!locked_ && error == EWOULDBLOCK) in_use("");
   if (!locked_ && error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);

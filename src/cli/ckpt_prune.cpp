@@ -77,7 +77,7 @@ int ckpt_prune(const Words& words) {
     fail(ExitCode::usage, in_quotes(run.native()), " holds no run: give the folder of one (its --output)");
   FileSystem files;
   std::optional<RunLock> lock;
-  if (!dry_run) lock.emplace(files, run, RunLock::Wait{.say = warn});
+  if (!dry_run) lock.emplace(files, run, RunLock::Wait{.say = warn, .otherwise = "only look at it with --dry-run"});
   Store store(files, run / kCheckpointFolder, {}, require_resumable);
   if (!dry_run) store.recover(warn);
   const auto good = store.newest_good(warn);

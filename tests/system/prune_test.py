@@ -147,6 +147,7 @@ def a_run_that_goes_on_keeps_its_own():
                                                     "checkpoint.keep_last": 10**9})])
     wait_for_step(run_folder, job, at_least=20)
     bad(USAGE, "in use by 'pid %d on host" % job.pid, "ckpt", "prune", run_folder, "--keep", 1)
+    bad(USAGE, "wait for it, stop it or only look at it with --dry-run", "ckpt", "prune", run_folder, "--keep", 1)
     expect_in(" checkpoints would go", good("ckpt", "prune", run_folder, "--keep", 1, "--dry-run"))
     expect_equal(checkpoints(run_folder)[0], 0)
     job.send_signal(signal.SIGTERM)

@@ -739,6 +739,8 @@ def the_picture_is_svg():
     expect_equal(root.tag, "{http://www.w3.org/2000/svg}svg")
     words = [e.text for e in root.iter("{http://www.w3.org/2000/svg}text")]
     expect("Learning rate" in words and "optimizer step" in words, words)
+    style = root.find("{http://www.w3.org/2000/svg}style").text
+    expect("var(" not in style and "@" not in style and "stroke: #" in style, "not for every viewer", style)
     shutil.copytree(trained(), path("other"))
     good("report", trained(), path("other"), "--svg", "--out", path("chart.svg"))
 

@@ -132,38 +132,69 @@ void widen(std::optional<Range>& all, const std::optional<Range>& one) {
 
 int height_of(const Panel& panel) { return kTitle + panel.height + kBelow; }
 
-}  // namespace
+enum class Ground : uint8_t { light, dark, paper };
+using NamedColour = std::pair<std::string, std::string>;
 
-std::string chart_style() {
-  const auto colours = [](const auto& of) {
-    std::string text;
-    for (size_t i = 0; i < of.size(); ++i) text += str(" --c", i, ": ", of[i], ";");
-    return text;
-  };
-  std::string style =
-      str(":root { color-scheme: light dark; --ground: #fff; --ink: #1b1f24; --quiet: #57606a; --grid: #e3e6ea;",
-          colours(kLightColours), " }\n",
-          "@media (prefers-color-scheme: dark) { :root { --ground: #14171c; --ink: #e8eaed; ",
-          "--quiet: #a3abb5; --grid: #2c323a;", colours(kDarkColours), " } }\n",
-          // paper is white, whatever the screen shows
-          "@media print { :root { color-scheme: light; --ground: #fff; --ink: #000; --quiet: #444; --grid: #ddd;",
-          colours(kLightColours), " } }\n", "figure .chart { margin-left: ", kLeft, "px; width: calc(100% - ",
-          kLeft + kRight, "px) }\n",
-          R"(.chart { display: block; font: 12px/1 system-ui, sans-serif; overflow: visible }
+std::vector<NamedColour> colours_on(Ground ground) {
+  std::vector<NamedColour> named;
+  switch (ground) {
+    case Ground::light:
+      named = {{"ground", "#fff"}, {"ink", "#1b1f24"}, {"quiet", "#57606a"}, {"grid", "#e3e6ea"}};
+      break;
+    case Ground::dark:
+      named = {{"ground", "#14171c"}, {"ink", "#e8eaed"}, {"quiet", "#a3abb5"}, {"grid", "#2c323a"}};
+      break;
+    case Ground::paper:
+      named = {{"ground", "#fff"}, {"ink", "#000"}, {"quiet", "#444"}, {"grid", "#ddd"}};
+      break;
+  }
+  const auto& curves = ground == Ground::dark ? kDarkColours : kLightColours;
+  for (size_t i = 0; i < curves.size(); ++i) named.emplace_back(str("c", i), curves[i]);
+  return named;
+}
+
+/// How a figure looks, with its colours by name.
+std::string rules() {
+  std::string text = R"(.chart { display: block; font: 12px/1 system-ui, sans-serif; overflow: visible }
 .chart text { fill: var(--ink) }
 .chart .tick { fill: var(--quiet); text-anchor: middle }
 .chart .left { text-anchor: end }
-@media (max-width: 560px) { .chart .second { display: none } }
 .chart .title { font-weight: 600; font-size: 13px }
 .chart .name { font-size: 11px; font-weight: 600 }
+.chart .ground { fill: var(--ground) }
 .grid { stroke: var(--grid); stroke-width: 1 }
 .curve { fill: none; stroke-width: 2; stroke-linejoin: round; vector-effect: non-scaling-stroke }
 .faint { stroke-width: 1; opacity: 0.45 }
 .mark { stroke: var(--ground); stroke-width: 1 }
-)");
+)";
   for (size_t i = 0; i < kLightColours.size(); ++i)
-    style += str(".curve.s", i, " { stroke: var(--c", i, ") } .mark.s", i, ", .chart .name.s", i, " { fill: var(--c", i,
-                 ") }\n");
+    text += str(".curve.s", i, " { stroke: var(--c", i, ") } .mark.s", i, ", .chart .name.s", i, " { fill: var(--c", i,
+                ") }\n");
+  return text;
+}
+
+}  // namespace
+
+std::string chart_style() {
+  const auto colours = [](const std::vector<NamedColour>& named) {
+    std::string text;
+    for (const auto& [name, colour] : named) text += str(" --", name, ": ", colour, ";");
+    return text;
+  };
+  return str(":root { color-scheme: light dark;", colours(colours_on(Ground::light)), " }\n",
+             "@media (prefers-color-scheme: dark) { :root {", colours(colours_on(Ground::dark)), " } }\n",
+             // paper is white, whatever the screen shows
+             "@media print { :root { color-scheme: light;", colours(colours_on(Ground::paper)), " } }\n",
+             "figure .chart { margin-left: ", kLeft, "px; width: calc(100% - ", kLeft + kRight, "px) }\n",
+             "@media (max-width: 560px) { .chart .second { display: none } }\n", rules());
+}
+
+std::string chart_file_style() {
+  std::string style = rules();
+  for (const auto& [name, colour] : colours_on(Ground::light)) {
+    const std::string variable = "var(--" + name + ")";
+    for (size_t at = 0; (at = style.find(variable, at)) != style.npos;) style.replace(at, variable.size(), colour);
+  }
   return style;
 }
 

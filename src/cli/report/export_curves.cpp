@@ -60,9 +60,9 @@ std::string chart_file(std::span<const RunParts> runs) {
                    {"viewBox", str("0 0 ", kWidth, " ", height)},
                    {"class", "chart"}});
   out.open("style");
-  out.verbatim(chart_style());
+  out.verbatim(chart_file_style());
   out.close("style");
-  out.empty("rect", {{"width", "100%"}, {"height", "100%"}, {"style", "fill: var(--ground)"}});
+  out.empty("rect", {{"width", "100%"}, {"height", "100%"}, {"class", "ground"}});
   out.open("g", {{"transform", str("translate(", kBorder, " ", kBorder, ")")}});
   draw(out, figure, kWidth - 2 * kBorder);
   out.close("g");

@@ -61,11 +61,14 @@ std::string plot_text(const std::vector<SweepOutcome>& outcomes) {
   double longest = 0;
   for (const SweepGroup& group : groups) longest = std::max(longest, kLetter * static_cast<double>(group.text.size()));
 
+  const std::string title = "test accuracy, %: each run, mean and standard deviation over seeds";
+  const double width = std::max(right + kRight * longest, kLeft + kLetter * static_cast<double>(title.size()));
+
   std::string text =
-      str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", right + kRight * longest, "\" height=\"",
+      str("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"",
           kTop + kHeight + kDown * longest + kMargin, "\" font-family=\"sans-serif\" font-size=\"12\">\n",
           "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n");
-  text += label(kLeft, kTop - 16, "start", "test accuracy, %: each run, mean and standard deviation over seeds");
+  text += label(kLeft, kTop - 16, "start", title);
   for (double at = bottom; at < top + tick / 2; at += tick) {
     const std::string number = fmt::format("{:g}", std::round(at / tick) * tick);
     text += line(kLeft, y(at), right, y(at), "#dddddd") + label(kLeft - 8, y(at) + 4, "end", number);
