@@ -77,12 +77,13 @@ bool is_saved_name(const std::string& name) {
          (name.starts_with(kTemporaryPrefix) && is_part_name(name.substr(kTemporaryPrefix.size())));
 }
 
-/// A file in a checkpoint's folder that no save has written; empty: none. The names that clients of NFS give to removed
-/// files, which they remove themselves, do not count, nor does what a link in the folder's place leads to.
+/// A file or folder in a checkpoint's folder that no save has written; empty: none. The names that clients of NFS give
+/// to removed files, which they remove themselves, do not count, nor does what a link in the folder's place leads to.
 Path other_file_in(const Path& folder) {
   if (kind_of_entry(folder) == PathKind::folder)
     for (const std::string& name : list_folder(folder))
-      if (!is_saved_name(name) && !name.starts_with(".nfs")) return folder / name;
+      if (!name.starts_with(".nfs") && (!is_saved_name(name) || kind_of_entry(folder / name) == PathKind::folder))
+        return folder / name;
   return {};
 }
 
@@ -253,9 +254,9 @@ void Store::remove_trash() {
 
 /// Removes a checkpoint, out of sight in one step, so that a kill or a power failure halfway leaves no damaged one.
 void Store::remove_checkpoint(int64_t step) {
-  const Path trash = scratch(kTrash, step);
+  Path trash = scratch(kTrash, step);
   remove_step_folder(trash);
-  require_no_others(trash);
+  for (int64_t free = step + 1; is_there(trash); ++free) trash = scratch(kTrash, free);  // files of others stay there
   rename_file(files_, path_of(step), trash);
   sync_folder(files_, folder_);
   remove_step_folder(trash);

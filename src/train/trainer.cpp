@@ -539,7 +539,7 @@ void Trainer::start_from(const std::string& checkpoint, const LearningPhase& pha
     const std::string init =
         options_.init.empty() ? "" : "--init " + in_quotes(options_.init) + options_.init_options.words();
     folder_->begin(config_, comm_.size(), checkpoint.empty() ? nullptr : &state_, init, log_.console());
-    log_.open(folder_->files(), folder_->path());
+    log_.open(folder_->files(), folder_->path(), [this] { return folder_->is_in_place(); });
   }
   add_listeners(/*goes_on=*/!checkpoint.empty());
   if (config_.train.sample_grid && !ended_) run_on_all_ranks(comm_, [&] { show_first_images(); });

@@ -315,6 +315,31 @@ TEST_F(StoreTest, SillyRenamedFilesAreLeftAlone) {
     EXPECT_TRUE(is_there(folder / ".nfs000000000123abcd00000001")) << folder;
 }
 
+TEST_F(StoreTest, WhatARemovalHasLeftIsInNoWay) {
+  for (int64_t step : {5, 6, 7}) save(store_, step, 5);
+  const Path left = path_ / ".trash-step-00000005";
+  make_folders(files_, left);
+  spill(left / "mine", "notes");
+  EXPECT_EQ(store_.prune(1), (std::vector<int64_t>{5, 6}));
+  EXPECT_EQ(store_.list(), std::vector<int64_t>{7});
+  EXPECT_EQ(list_folder(path_), (std::vector<std::string>{".trash-step-00000005", "step-00000007"}));
+  EXPECT_EQ(list_folder(left), std::vector<std::string>{"mine"});
+}
+
+TEST_F(StoreTest, PruneKeepsThoseWithFilesOfOthers) {
+  for (int64_t step : {5, 6, 7, 8}) save(store_, step, 5);
+  spill(path_ / step_name(5) / "notes", "mine");
+  std::filesystem::remove(path_ / step_name(6) / kManifestFile);
+  make_folders(files_, path_ / step_name(6) / kManifestFile);
+  std::vector<std::string> told;
+  EXPECT_EQ(store_.beyond(1, 8, [&](const std::string& line) { told.push_back(line); }), std::vector<int64_t>{7});
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_NE(told[0].find("checkpoint 5 stays: "), told[0].npos) << told[0];
+  EXPECT_NE(told[1].find("step-00000006/manifest.json' was written by no save"), told[1].npos) << told[1];
+  EXPECT_EQ(store_.prune(1), std::vector<int64_t>{7});
+  EXPECT_EQ(store_.list(), (std::vector<int64_t>{5, 6, 8}));
+}
+
 TEST_F(StoreTest, PruneKeepsTheNewestGoodOne) {
   for (int64_t step = 1; step <= 5; ++step) save(store_, step, static_cast<uint32_t>(step));
   make_folders(files_, path_ / ".trash-step-00000000");  // of a removal that failed

@@ -282,6 +282,21 @@ def the_folder_of_a_set_may_be_the_output():
 
 
 @check
+def a_run_whose_lock_is_gone_writes_no_records():
+    out = path("displaced")
+    job = long_run(out)
+    job.send_signal(signal.SIGSTOP)
+    os.remove(os.path.join(out, ".lock"))
+    train(out, settings(train__max_steps=2), "--reset")
+    kept = {name: content_of(os.path.join(out, name)) for name in ("metrics.jsonl", "metrics.csv")}
+    job.send_signal(signal.SIGCONT)
+    job.send_signal(signal.SIGUSR1)
+    fails(IO, finish(job), ".lock, was moved, removed or replaced")
+    for name, content in kept.items():
+        expect_equal(content_of(os.path.join(out, name)), content, name)
+
+
+@check
 def a_removed_folder_is_missed():
     gone, aside = path("gone"), path("aside")
     job = long_run(gone)

@@ -18,12 +18,18 @@ namespace {
 
 constexpr std::string_view kAllCores = "all";
 
-/// A file of its own: what is there is somebody else's.
-void log_into(const std::string& path) {
+/// A file of its own: what is there is another job's, which began in the same second.
+void log_into(const std::string& beginning, int rank) {
   FileSystem files;
-  make_folders(files, Path(path).parent_path());
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) fail_io("create", path, errno);
+  make_folders(files, Path(beginning).parent_path());
+  const std::string end = str("_rank", rank, ".log");
+  std::string path = beginning + end;
+  int fd = -1;
+  for (int number = 2; fd < 0; ++number) {
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) fail_io("create", path, errno);
+    if (fd < 0) path = str(beginning, "-", number, end);
+  }
   std::fflush(stdout);
   std::fflush(stderr);
   dup2(fd, STDOUT_FILENO);
@@ -54,7 +60,7 @@ void take_place(const Environment& environment) {
   const std::string log = said(kLogVariable), devices = said(kDevicesVariable), cores = said(kCoresVariable);
   if (log.empty() && devices.empty() && cores.empty()) return;
   const Launch launch = detect_launch(environment);
-  if (!log.empty()) log_into(str(log, "_rank", launch.rank, ".log"));
+  if (!log.empty()) log_into(log, launch.rank);
   if (!devices.empty()) setenv("CUDA_VISIBLE_DEVICES", devices_of_rank(devices, launch.rank).c_str(), 1);
   if (cores.empty()) return;
   if (launch.size > 1 && launch.local_size < 1)

@@ -69,6 +69,7 @@ class RunFolder {
   /// Throws Error(io) if the folder was moved, removed or replaced, or its lock removed, and Error(usage) if another
   /// run has taken it over; nothing may then be written.
   void require_in_place() const;
+  bool is_in_place() const { return lock_.in_place(); }
   /// Keeps a copy of best.bin for the checkpoint of that step, before that checkpoint exists.
   void keep_best(int64_t step);
   /// Removes such copies of checkpoints that are gone or never were, and pieces.
