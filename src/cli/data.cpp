@@ -36,7 +36,8 @@ int synth(const Words& words) {
     fail(ExitCode::usage, "--images ", images, ": give a multiple of ", kFiles * kClasses, ", so that each of the ",
          kFiles, " files has every class equally often");
   if (out.empty()) fail(ExitCode::usage, "--out '' names no folder: give the path of one");
-  if (is_there(out) && !is_folder(out)) fail(ExitCode::usage, "--out ", in_quotes(out), " is no folder: give one");
+  if (is_there(out, ExitCode::data) && !is_folder(out, ExitCode::data))
+    fail(ExitCode::usage, "--out ", in_quotes(out), " is no folder: give one");
   if (is_folder(out, ExitCode::data) && holds_run(out))
     fail(ExitCode::usage, "--out ", in_quotes(out), " holds a run: give the folder of your data, such as data");
   const Path folder = Path(out) / kSyntheticFolder;
