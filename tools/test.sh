@@ -74,8 +74,8 @@ results=$root/build/$preset/test-results
 rm -rf "$results"
 mkdir -p "$results"
 status=0
-# More jobs than cores, because many tests mostly wait.
-${launch[@]+"${launch[@]}"} ctest --preset "$preset" -j $((jobs + 2)) ${select[@]+"${select[@]}"} \
+# One more job than cores, because many tests mostly wait.
+${launch[@]+"${launch[@]}"} ctest --preset "$preset" -j $((jobs + 1)) ${select[@]+"${select[@]}"} \
   --test-output-size-passed 65536 --output-junit "$results/ctest.xml" </dev/null || status=$?
 [ -s "$results/ctest.xml" ] || die "ctest ran no test (exit $status)"
 exec python3 tools/test_report.py "$results" "$status"
