@@ -72,11 +72,6 @@ Checkpoint open_checkpoint(const Path& folder, const Manifest& manifest, Safeten
   return checkpoint;
 }
 
-bool is_saved_name(const std::string& name) {
-  return is_part_name(name) ||
-         (name.starts_with(kTemporaryPrefix) && is_part_name(name.substr(kTemporaryPrefix.size())));
-}
-
 /// A file or folder in a checkpoint's folder that no save has written; empty: none. The names that clients of NFS give
 /// to removed files, which they remove themselves, do not count, nor does what a link in the folder's place leads to.
 Path other_file_in(const Path& folder) {
@@ -96,6 +91,11 @@ void require_no_others(const Path& folder) {
 }
 
 }  // namespace
+
+bool is_saved_name(const std::string& name) {
+  return is_part_name(name) ||
+         (name.starts_with(kTemporaryPrefix) && is_part_name(name.substr(kTemporaryPrefix.size())));
+}
 
 std::string not_finite_text(const std::vector<std::string>& names) {
   if (names.empty()) return "";

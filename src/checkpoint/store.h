@@ -115,6 +115,8 @@ class Store {
 /// of a temporary file left by a killed writer.
 std::string saved_best_name(int64_t step);
 std::optional<int64_t> saved_best_step(std::string_view name);
+/// Is this a name in a checkpoint's folder of a part, or of a temporary file for one?
+bool is_saved_name(const std::string& name);
 /// Is this one of the store's own temporary folders (".tmp-step-…" and so on)?
 bool is_scratch_name(std::string_view name);
 /// Opens a checkpoint's folder at any path (`--resume PATH`). Verifies all, or all except the elements, whose readers

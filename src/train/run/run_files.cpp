@@ -273,9 +273,7 @@ void reset_run(FileSystem& files, const Path& out) {
   for (const std::string& name : checkpoints) {
     const PathKind kind = kind_of_entry(ckpt / name);
     if (!is_checkpoint_name(name) || (kind != PathKind::folder && kind != PathKind::link)) continue;
-    remove_known(files, ckpt / name, [](const std::string& n) {
-      return is_part_name(n) || (n.starts_with(kTemporaryPrefix) && is_part_name(n.substr(kTemporaryPrefix.size())));
-    });
+    remove_known(files, ckpt / name, is_saved_name);
   }
   if (is_real_folder(ckpt))
     remove_known(files, ckpt, [&](const std::string& n) {
