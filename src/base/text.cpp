@@ -26,6 +26,11 @@ std::string local_time(std::time_t at, const char* format) {
   return {text, std::strftime(text, sizeof text, format, &parts)};
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.substr(text.starts_with(kMark) ? kMark.size() : 0);
+}
+
 std::string wrapped(std::string_view text, size_t width, std::string_view indent) {
   std::string all;
   size_t begin = 0;  // of the line, in `all`

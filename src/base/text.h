@@ -25,6 +25,9 @@ std::string lower_case(std::string text);
 /// with one.
 std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r");
 
+/// `text` without the byte-order mark that some editors of Windows put at the start of UTF-8 files.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// Lines of at most `width` bytes, broken at blanks; all but the first are indented. A longer word stays whole.
 std::string wrapped(std::string_view text, size_t width = 80, std::string_view indent = "  ");
 

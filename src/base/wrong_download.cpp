@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace ct {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::string_view kPage = "a web page, not the file: download the file 
 std::string_view wrong_download(std::span<const std::byte> file) {
   std::string_view begin(reinterpret_cast<const char*>(file.data()), std::min<size_t>(file.size(), 256));
   if (begin.starts_with("version https://git-lfs")) return kPointer;
-  if (begin.starts_with("\xef\xbb\xbf")) begin.remove_prefix(3);  // a byte order mark
+  begin = without_byte_order_mark(begin);
   begin.remove_prefix(std::min(begin.find_first_not_of(" \t\r\n"), begin.size()));
   for (const std::string_view page : {"<!DOCTYPE", "<!doctype", "<html", "<HTML", "<?xml", "<head", "<HEAD", "<!--"})
     if (begin.starts_with(page) && begin.find("<svg") == std::string_view::npos) return kPage;

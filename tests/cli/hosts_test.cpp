@@ -35,6 +35,7 @@ TEST(Hostfile, AsDeepSpeedReadsIt) {
   EXPECT_EQ(hostfile("worker-0 slots=2\nworker-1 slots=4\n"), "{worker-0: [0, 1], worker-1: [0, 1, 2, 3]}");
   EXPECT_EQ(hostfile("# local machine first\n\n  \ngpu1.lan slots=3\n#gpu2.lan slots=3"), "{gpu1.lan: [0, 1, 2]}");
   EXPECT_EQ(hostfile("w0 slots=2 max_slots=4 # more\r\n"), "{w0: [0, 1]}");
+  EXPECT_EQ(hostfile("\xef\xbb\xbfw0 slots=2\r\n"), "{w0: [0, 1]}");  // from an editor of Windows
   EXPECT_EQ(hostfile("w0\tslots=2"), "{w0: [0, 1]}");
   EXPECT_EQ(hostfile("   w0 slots=2   "), "{w0: [0, 1]}");
   EXPECT_EQ(hostfile("w0 slots=0\nw1 slots=1"), "{w1: [0]}");  // which has nothing to give

@@ -16,7 +16,7 @@ from PIL import Image
 session = onnxruntime.InferenceSession(__file__.removesuffix(".py"), providers=["CPUExecutionProvider"])
 told = {key: json.loads(session.get_modelmeta().custom_metadata_map[key]) for key in ("class_names", "resize")}
 names, rule = told["class_names"], told["resize"]
-for path in sys.argv[1:]:
+for path in sys.argv[1:] or sys.exit(__doc__):
     picture = Image.open(path)
     if picture.mode.startswith("I"):  # grey of 16 bits: the high byte counts
         picture = Image.fromarray((numpy.asarray(picture) >> 8).astype("uint8"))

@@ -122,7 +122,7 @@ Hosts parse_hostfile(std::string_view text, const std::string& origin, std::vect
   std::set<std::string> names;
   int number = 0;
   int64_t ranks = 0;
-  for (const std::string_view whole : split(text, '\n')) {
+  for (const std::string_view whole : split(without_byte_order_mark(text), '\n')) {
     ++number;
     const std::string_view line = trimmed(whole, kBlanks);
     if (line.empty() || line[0] == '#') continue;

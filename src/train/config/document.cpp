@@ -105,8 +105,7 @@ Node plain_scalar(const std::string& text, const Mark& mark) {
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::string text = read_input(path, kMaxBytes, ExitCode::usage);
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // a byte-order mark
+  std::string text(without_byte_order_mark(read_input(path, kMaxBytes, ExitCode::usage)));
   if (const size_t bad = first_bad_byte(text); bad != std::string::npos) {
     const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + bad, '\n'));
     const size_t start = text.rfind('\n', bad);
