@@ -29,12 +29,13 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   constexpr bool kUpdate = T::kFacts.role == Role::update;
   static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::ThroughF32::count<T> == 1,
                 "how does this operation run in bf16? See device/cpu/layers.h");
-  bool any = false, all = true;  // of the operands that may be bf16: all but vectors and gradients of parameters
+  bool any = false,
+       all = true;  // of the operands that may be bf16: all but vectors, parameters' gradients and integers
   const auto look = [&](const Ids& ids, bool may_be_f32) {
     for (ValueId id : ids) {
       const Value& value = values[static_cast<size_t>(id)];
       any = any || value.dtype == DType::bf16;
-      all = all && (value.dtype == DType::bf16 || value.shape.rank() <= 1 || may_be_f32);
+      all = all && (value.dtype != DType::f32 || value.shape.rank() <= 1 || may_be_f32);
     }
   };
   look(op.reads(), false);

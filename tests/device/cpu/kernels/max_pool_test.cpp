@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "device/backend.h"
 #include "device/cpu/kernels/testing.h"
 #include "selftest/reference/conv.h"
 
@@ -52,6 +53,18 @@ TEST_P(MaxPoolKernel, TakesBf16) {
     for (size_t i = 0; i < gradient.size(); ++i) ASSERT_EQ(from_bf16(dx[i]), gradient[i]) << i;
     EXPECT_TRUE(y.intact() && argmax.intact() && dx.intact());
   }
+}
+
+/// Copies in f32 would be a workspace; the places of maxima are bytes in any case.
+TEST(MaxPoolOnTheCpu, CopiesNothingInBf16) {
+  const Value image{.shape = {2, 8, 8, 16}, .dtype = DType::bf16}, pooled{.shape = {2, 4, 4, 16}, .dtype = DType::bf16},
+      places{.shape = {2, 4, 4, 16}, .dtype = DType::u8};
+  const std::vector<Value> values = {image, pooled, places};
+  const auto backend = make_cpu_backend();
+  const MaxPool forward{.x = 0, .y = 1, .argmax = 2, .kernel = 2, .stride = 2, .pad = 0};
+  const MaxPoolGrad backward{.dy = 1, .argmax = 2, .dx = 0, .kernel = 2, .stride = 2, .pad = 0};
+  EXPECT_EQ(backend->prepare(forward, values)->workspace_bytes(), 0u);
+  EXPECT_EQ(backend->prepare(backward, values)->workspace_bytes(), 0u);
 }
 
 }  // namespace
