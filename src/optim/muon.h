@@ -3,8 +3,8 @@
 //   o = the matrix nearest to u with orthonormal rows or columns, by ns_steps iterations (graph/ops.h, Orthogonalize)
 //   w -= lr (ratio o + weight_decay w), ratio = sqrt(max(1, out / rest)), or 0.2 sqrt(max(out, rest)), which gives
 //   entries the size of AdamW's (match_rms_adamw)
-// The iteration is in f32 (PyTorch's is in bf16); on GPUs, when layers compute in 16 bits, its matrices are rounded to
-// bf16 between products.
+// The iteration is in f32 (PyTorch's is in bf16). When layers compute in 16 bits, its matrices are rounded to bf16
+// between products on GPUs, and large ones on CPUs that multiply in bf16.
 #pragma once
 
 #include <algorithm>

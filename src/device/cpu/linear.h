@@ -33,4 +33,8 @@ bool wants_library(const LinearTask& task);
 /// Null without a library.
 std::unique_ptr<Kernel> prepare_linear_by_library(const LinearTask& task);
 
+/// The product of f32 operands that are rounded to bf16 first, into f32, without bias and activation; null without a
+/// library or a unit that multiplies in bf16.
+std::unique_ptr<Kernel> prepare_rounded_by_library(const LinearTask& task);
+
 }  // namespace ct::cpu

@@ -6,6 +6,7 @@
 #include "device/cpu/kernels/grad_norm.h"
 #include "device/cpu/kernels/optimizer.h"
 #include "device/cpu/layers.h"
+#include "device/cpu/linear.h"
 #include "device/newton_schulz.h"
 #include "plan/step_scalars.h"
 
@@ -38,6 +39,15 @@ void end(const NewtonSchulzArgs& a, float scale) {
     for (int64_t i = 0; i < a.columns; ++i) a.x[row * a.x_stride + i] = scale * a.left[row * a.left_stride + i];
 }
 
+/// In bf16 if that is faster here and the iteration may round.
+template <class Product>
+std::unique_ptr<Kernel> prepare_of_iteration(const Product& product, DType between, const Shapes& shape) {
+  if constexpr (requires { linear_task(product, shape.values()); })
+    if (const LinearTask task = linear_task(product, shape.values()); between == DType::bf16 && wants_library(task))
+      if (auto kernel = prepare_rounded_by_library(task)) return kernel;
+  return prepare(product, shape);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare(const MuonMomentum& op, const Shapes& shape) {
@@ -67,7 +77,8 @@ std::unique_ptr<Kernel> prepare(const Orthogonalize& op, const Shapes& shape) {
   check(shape(op.x).numel() == left[0] * op.stride, "a matrix whose size differs from its scratch's");
   std::vector<std::unique_ptr<Kernel>> products;
   for (const ComputeOp& product : products_of(op, left))
-    products.push_back(std::visit([&](const auto& kind) { return prepare(kind, shape); }, product));
+    products.push_back(
+        std::visit([&](const auto& kind) { return prepare_of_iteration(kind, op.between, shape); }, product));
   return std::make_unique<NewtonSchulz>(
       op, left, gram, std::move(products),
       NewtonSchulzSteps{.begin = [eps = op.eps](const NewtonSchulzArgs& a, std::byte*) { begin(a, eps); },

@@ -26,6 +26,7 @@ std::unique_ptr<Kernel> prepare_by_library(const ConvTask& task, ConvAlgorithm a
 }
 
 std::unique_ptr<Kernel> prepare_linear_by_library(const LinearTask&) { return nullptr; }
+std::unique_ptr<Kernel> prepare_rounded_by_library(const LinearTask&) { return nullptr; }
 
 std::string convolution_library() { return ""; }
 Bf16Unit bf16_unit() { return Bf16Unit::none; }

@@ -113,7 +113,9 @@ struct Problem {
 
   /// Launches a pass over operands x, w, b, y, before.
   static void launch(const LinearTask& task, const std::array<std::byte*, 5>& at) {
-    const auto kernel = prepare_linear_by_library(task);
+    launch(prepare_linear_by_library(task), at);
+  }
+  static void launch(const std::unique_ptr<Kernel>& kernel, const std::array<std::byte*, 5>& at) {
     Buffer<std::byte> workspace(kernel->workspace_bytes());
     kernel->bind([&](ValueId id) { return Tensor{at[static_cast<size_t>(id)], DType::f32, {}}; }, workspace.data());
     kernel->launch();
@@ -174,6 +176,40 @@ TEST(Linear, TheLibrarysProductIsTheReferences) {
       for (const bool bias : {true, false}) p.expect_gradients(bias);
     }
   }
+}
+
+TEST(Linear, TheRoundedProductIsThatOfNumbersInBf16) {
+  if (bf16_unit() == Bf16Unit::none) GTEST_SKIP() << "no unit for bf16";
+  const auto hardly_more = [](Doubles values) {  // which rounding removes
+    for (double& v : values) v *= 1 + 0x1p-11;
+    return values;
+  };
+  const auto launch = [](LinearPass pass, const Problem& p, const std::array<std::byte*, 5>& at) {
+    LinearTask t = task(pass, p.rows, p.in, p.out);
+    t.b = kNone;
+    Problem::launch(prepare_rounded_by_library(t), at);
+  };
+  for (const auto& [rows, in, out] : std::vector<std::array<int64_t, 3>>{{33, 20, 48}, {20, 48, 10}, {130, 64, 80}}) {
+    SCOPED_TRACE(testing::Message() << rows << " of " << in << " -> " << out);
+    const Problem p(rows, in, out, DType::bf16);
+    const auto want = reference::linear_gradients(rows, in, out, p.x, p.w, p.dy);
+    Rows x(DType::f32, in, hardly_more(p.x)), w(DType::f32, in, hardly_more(p.w)), dy(DType::f32, out, p.dy),
+        y(DType::f32, out, rows), dx(DType::f32, in, rows), dw(DType::f32, in, out);
+    launch(LinearPass::forward, p, {x.data(), w.data(), nullptr, y.data(), nullptr});
+    launch(LinearPass::grad_x, p, {dx.data(), w.data(), nullptr, dy.data(), nullptr});
+    launch(LinearPass::grad_w, p, {x.data(), dw.data(), nullptr, dy.data(), nullptr});
+    constexpr double kInF32 = 1e-6;
+    EXPECT_LT(distance(y.dense(), reference::linear(rows, in, out, p.x, p.w, Doubles(p.b.size()))), kInF32);
+    EXPECT_LT(distance(dx.dense(), want.dx), kInF32);
+    EXPECT_LT(distance(dw.dense(), want.dw), kInF32);
+  }
+  // A matrix times itself, as Muon's iteration has it, is rounded once.
+  const Problem p(48, 64, 48, DType::bf16);
+  Rows x(DType::f32, p.in, hardly_more(p.x)), y(DType::f32, p.rows, p.rows);
+  LinearTask square = task(LinearPass::forward, p.rows, p.in, p.rows);
+  square.b = kNone, square.w = square.x;
+  Problem::launch(prepare_rounded_by_library(square), {x.data(), nullptr, nullptr, y.data(), nullptr});
+  EXPECT_LT(distance(y.dense(), reference::linear(p.rows, p.in, p.rows, p.x, p.x, Doubles(p.b.size()))), 1e-6);
 }
 
 /// A step whose numbers are broken must show it.
