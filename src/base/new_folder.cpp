@@ -102,10 +102,11 @@ void remove_left_folders(FileSystem& files, const Path& folder) {
 }
 
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path&)>& fill) {
-  const UnfinishedFolder made(files, folder);
-  const Path& temporary = made.path();
+  const std::vector<Path> above = missing_folders(parent_of(folder));
+  std::optional<UnfinishedFolder> made;
   std::error_code ignored;
   try {
+    const Path& temporary = made.emplace(files, folder).path();
     fill(temporary);
     sync_folder(files, temporary);
     const bool renamed = uninterrupted([&] { return files.rename(temporary, folder); }) == 0;
@@ -117,10 +118,11 @@ bool make_filled_folder(FileSystem& files, const Path& folder, const std::functi
     }
     if (error != ENOTEMPTY && error != EEXIST && error != ENOTDIR) fail_io("create the folder", folder, error);
   } catch (...) {
-    fs::remove_all(temporary, ignored);
+    if (made) fs::remove_all(made->path(), ignored);
+    remove_empty_folders(files, above);
     throw;
   }
-  fs::remove_all(temporary, ignored);
+  fs::remove_all(made->path(), ignored);
   return false;
 }
 

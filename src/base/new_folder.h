@@ -11,7 +11,7 @@ namespace ct {
 /// Creates `folder` and its missing parents: `fill` writes into an empty folder next to it (".tmp-<name>-<n>"), which
 /// is then synced and renamed, so that no reader sees an incomplete folder. Several processes may call it at once: the
 /// first to finish wins. Returns false if `folder` has come into existence meanwhile; the written files are then
-/// removed. First removes what killed processes have left.
+/// removed; where it fails, the parents that it created, too. First removes what killed processes have left.
 bool make_filled_folder(FileSystem& files, const Path& folder, const std::function<void(const Path& temporary)>& fill);
 
 /// Removes what processes have left that were killed while they made `folder`: temporary folders that nobody has

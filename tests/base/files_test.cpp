@@ -120,7 +120,8 @@ TEST(Files, AFolderWhoseReplyIsLostIsMade) {
   const auto fill = [](const Path& temporary) { std::ofstream(temporary / "a") << "one"; };
   EXPECT_TRUE(make_filled_folder(files, folder / "made", fill));
   EXPECT_EQ(read_file(folder / "made" / "a"), "one");
-  io_error([&] { make_filled_folder(nothing, folder / "unmade", fill); });
+  for (const char* name : {"unmade", "a/b/unmade"})  // and what was made for it is removed
+    io_error([&] { make_filled_folder(nothing, folder / name, fill); });
   EXPECT_EQ(list_folder(folder.path()), std::vector<std::string>{"made"});
 }
 

@@ -208,6 +208,9 @@ void require_own_files(const Path& out) {
     if (is_folder(path)) refuse_in_output(path, "is a folder, in whose place a run writes a file");
     if (is_real_folder(temporary_of(path)))
       refuse_in_output(temporary_of(path), "is a folder, in whose place a run writes a file");
+    if (kind_of_entry(path) == PathKind::link && kind_of(path) == PathKind::nothing &&
+        !is_folder(replaced_by_writing(path).parent_path()))
+      refuse_in_output(path, "is a link into a folder that is not there");
   }
   if (holds_run(out)) return;
   for (const RunFile& file : run_files(out))
