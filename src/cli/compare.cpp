@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int64_t kSteps = 500;
+constexpr int64_t kSteps = 500, kMostSteps = 1'000'000'000;
 
 struct CompareFlags {
   TrainingWords training;
@@ -47,7 +47,7 @@ void add_options(CLI::App& app, CompareFlags& f) {
   app.add_option("--steps", f.steps,
                  str("optimizer steps (default: as train.max_steps or --set train.epochs says, otherwise ", kSteps,
                      "); 0: as the configuration says"))
-      ->check(CLI::Range(0, 1'000'000'000));
+      ->check(CLI::Range(int64_t{0}, kMostSteps));
   app.add_option("--output", f.output,
                  "the folder of the runs' folders; a comparison of the same settings that is there goes on, one of "
                  "other settings is an error")
@@ -73,6 +73,8 @@ Config config_of_ways(ConfigSources& sources, const CompareFlags& f, std::vector
   const bool is_said = is_word("train.max_steps") || is_word("train.epochs") || config.train.max_steps >= 0;
   const int64_t steps = f.steps ? *f.steps : is_said ? 0 : kSteps;
   if (steps > 0) sources.sets.push_back(str("train.max_steps=", steps));
+  // Epochs of however few steps must not end a run earlier.
+  if (steps > config.train.epochs) sources.sets.push_back(str("train.epochs=", kMostSteps));
   return load_config(sources, warnings);
 }
 

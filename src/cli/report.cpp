@@ -217,13 +217,18 @@ void write_out(const std::string& out, const std::string& text, std::string_view
   write_file_atomic(files, out, text);
 }
 
-/// Where the page goes unless --out says so. Throws Error(io) if that is no place of this user's.
+/// Where the page goes unless --out says so. Throws Error(io) if that is no place of this user's, and Error(usage) for
+/// what would lead elsewhere, because a run's folder may come from others.
 std::string default_out(const std::vector<std::string>& runs) {
   const Path folder = runs.size() == 1 ? runs.front() : ".";
   if (access(folder.c_str(), W_OK | X_OK) != 0)
     fail(ExitCode::io, "cannot write the report into ", in_quotes(folder.native()), ": ", std::strerror(errno),
          ": give --out FILE");
-  return runs.size() == 1 ? (folder / kPage).native() : kPage;
+  const Path page = runs.size() == 1 ? folder / kPage : Path(kPage);
+  if (const PathKind kind = kind_of_entry(page); kind == PathKind::link || kind == PathKind::other)
+    fail(ExitCode::usage, in_quotes(page.native()), " is ",
+         kind == PathKind::link ? "a link" : "a device, pipe or socket", ": remove it, or give --out FILE");
+  return page.native();
 }
 
 }  // namespace

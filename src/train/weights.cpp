@@ -181,6 +181,12 @@ std::string hash_of(const Path& path, std::string (*hash)(const SafetensorsFile&
 std::string weights_sha256_of(const Path& path) { return hash_of(path, weights_sha256); }
 std::string ema_sha256_of(const Path& path) { return hash_of(path, ema_sha256); }
 
+void require_weights(const SafetensorsFile& file) {
+  if (is_optimizer_shard(file))
+    fail(ExitCode::checkpoint, in_quotes(file.path().native()),
+         " holds the optimizer state of a checkpoint, not weights: give the checkpoint's folder");
+}
+
 Path weights_file(const Path& path) {
   if (!is_there(path, ExitCode::checkpoint))
     fail(ExitCode::usage, in_quotes(path.native()), ": there is no such file: check the path");
@@ -370,6 +376,7 @@ Metadata to_metadata(const WeightsInfo& info) {
 }
 
 WeightsInfo info_of(const SafetensorsFile& file) {
+  require_weights(file);
   const auto has = [&](std::string_view key) { return file.metadata().contains(str(kMetadataPrefix, key)); };
   const auto text = [&](std::string_view key) {
     if (!has(key))

@@ -85,6 +85,9 @@ std::string ema_sha256_of(const Path& path);
 /// one.
 Path weights_file(const Path& path);
 
+/// Error(checkpoint) for a part of a checkpoint that holds optimizer state.
+void require_weights(const SafetensorsFile& file);
+
 /// Of WeightsInfo::val_from and test_from: the set's own images of that split; none.
 inline constexpr std::string_view kOwnImages = "own", kNoImages = "none";
 /// The metadata of a weights file: all that `eval` needs in addition to the tensors.

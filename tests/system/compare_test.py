@@ -103,6 +103,8 @@ def what_is_given_is_obeyed_or_refused():
     expect_equal(records(path("as-said", "cpu"), "end")[0]["step"], 3)
     compare(path("epochs"), "--ranks", "1", steps=None, train__epochs=1)
     expect_equal(records(path("epochs", "cpu"), "end")[0]["step"], 12)
+    compare(path("more-than-epochs"), "--ranks", "1", steps=30, train__epochs=1)
+    expect_equal(records(path("more-than-epochs", "cpu"), "end")[0]["step"], 30)
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
     for more, changed, said in [([], {"train__max_steps": 3}, "--steps and --set train.max_steps=3 are both given"),
                                 ([], {"zero_optimization__stage": 2}, "compare trains with every stage"),

@@ -101,6 +101,9 @@ def trained():
     return path("run")
 
 
+START = {"event": "start"}
+
+
 def made_up(folder, lines, config="seed: 1\n"):
     """A folder with these records, and with a configuration unless that is None."""
     os.makedirs(folder)
@@ -249,6 +252,13 @@ def a_run_that_diverged_says_so():
     expect_equal((page.row("state")[0][1], done.stderr), (why, ""))
 
 
+def without_line(file, number):
+    with open(file) as opened:
+        lines = opened.readlines()
+    with open(file, "w") as opened:
+        opened.writelines(lines[:number] + lines[number + 1:])
+
+
 @check
 def what_contradicts_itself_is_named():
     with open(os.path.join(trained(), "metrics.jsonl")) as file:
@@ -259,6 +269,7 @@ def what_contradicts_itself_is_named():
         (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), 0), "metrics.jsonl: there is no record in it"),
         (lambda folder: os.truncate(os.path.join(folder, "metrics.jsonl"), len(first_lines)),
          "metrics.jsonl: its end is missing"),
+        (lambda folder: without_line(os.path.join(folder, "metrics.jsonl"), 0), "metrics.jsonl: its start is missing"),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt")), "ckpt: the checkpoint of step %d, of which" % last),
         (lambda folder: shutil.rmtree(os.path.join(folder, "ckpt", "step-%08d" % last)),
          "ckpt: the checkpoint of step %d, of which" % last),
@@ -296,7 +307,7 @@ def what_contradicts_itself_is_named():
     for i in (1, 2):
         expect_match(page_of(path("contradiction-%d" % i))[0].row("state")[0][1], "^ended, of which there is no record")
     # which a run that was stopped has not written yet
-    expect_equal(page_of(made_up(path("stopped"), [step(1), {"event": "end", "step": 1, "reason": "stopped"}]))[1].stderr, "")
+    expect_equal(page_of(made_up(path("stopped"), [START, step(1), {"event": "end", "step": 1, "reason": "stopped"}]))[1].stderr, "")
     folder = path("pruned")
     shutil.copytree(trained(), folder)
     good("ckpt", "prune", folder, "--keep", "1")
@@ -349,7 +360,7 @@ def damaged_checkpoints_are_named():
 
 @check
 def damaged_parts_are_named_and_the_rest_is_drawn():
-    folder = made_up(path("damaged"), [step(10), b"\x00\x01garbage\n", step(20), b'{"event":"step"}\n'], "a: [\n")
+    folder = made_up(path("damaged"), [START, step(10), b"\x00\x01garbage\n", step(20), b'{"event":"step"}\n'], "a: [\n")
     os.makedirs(os.path.join(folder, "ckpt", "step-00000010"))
     page, done = page_of(folder)
     expect_equal(len(done.stderr.splitlines()), 1, done.stderr)
@@ -509,6 +520,54 @@ def runs_beside_each_other_have_their_differing_keys_marked():
 
 
 @check
+def what_other_images_judged_is_not_ranked():
+    def run(name, images=80, dataset="CIFAR-100", labels="fine", accuracy=0.5, judged=True):
+        evaluated = {"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy, "images": images}
+        return made_up(path("judged", name), [{"event": "start", "dataset": dataset}, *[step(i, loss=i) for i in range(1, 9)],
+                                              *([evaluated] if judged else [])],
+                       "seed: 1\noutput: %s\ndata: {labels: %s}\ntrain: {epochs: %s}\n" % (name, labels, len(name)))
+
+    first = run("a")
+    differ = "because the runs were evaluated on different images"
+    cases = [(run("as-many"), None), (run("more-images", images=90), differ), (run("other-set", dataset="CIFAR-10"), differ),
+             (run("labels", labels="coarse"), differ), (run("unjudged", judged=False), "because run 2, .*, was not evaluated"),
+             (run("without-accuracy", accuracy=None), "because run 2, .*, has no accuracy")]
+    for other, why in cases:
+        page, _ = page_of(first, other, "--out", path("judged.html"))
+        text = " ".join(good("report", first, other, "--text").split())
+        expect_equal([mark for mark, _ in page.rows].count("best"), 0 if why else 1, other)
+        if why:
+            expect_match(page.text(), "(?s).*No row is marked as the best, " + why)
+            expect_match(text, ".*None is named as the best, " + why)
+        else:
+            expect_in("The best: ", text)
+
+
+@check
+def folds_of_which_some_have_an_image_more_are_ranked():
+    output = path("folds")  # 400 images
+    done = succeeds("sweep", "--config", DEFAULT, "--set", "data.path=" + few(), "--set", "data.on_corrupt=skip", "--folds", "3",
+                    "--grid", "train.epochs=1,2", "--output", output)
+    best = re.search(r"the best by its validation images: (\S+),", done.stderr).group(1)
+    page, _ = page_of(output)
+    expect_equal([cells[:2] for mark, cells in page.rows if mark == "best"], [["\u2605 %s (best)" % best, "3 of 3"]])
+
+
+@check
+def the_page_goes_nowhere_but_into_the_folder():
+    for name, make, said in [("fifo", os.mkfifo, "is a device, pipe or socket"),
+                             ("link", lambda at: os.symlink(path("outside.html"), at), "is a link")]:
+        folder = path("page-" + name)
+        shutil.copytree(trained(), folder)
+        page = os.path.join(folder, "report.html")
+        if os.path.exists(page):
+            os.remove(page)
+        make(page)
+        fails(USAGE, run("report", folder), "report.html' " + said, "give --out FILE")
+    expect(not os.path.exists(path("outside.html")))
+
+
+@check
 def long_names_keep_their_ends():
     folder, record = with_evaluation("long-names")
     names = ["n" * 100 + str(i) for i in range(10)]
@@ -563,8 +622,8 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
     folder = path("sweep-going-on")
     names = ["lr=%s,seed=%d" % (lr, seed) for lr in (0.1, 0.2) for seed in (1, 2, 3)]
     for seed in (1, 2):
-        lines = [step(1), {"event": "eval", "split": "val", "step": 1, "epoch": 1, "loss": 1, "accuracy": seed / 4}]
-        made_up(os.path.join(folder, names[seed - 1]), [*lines, {"event": "end", "step": 1, "reason": "finished"}][:4 - seed],
+        lines = [START, step(1), {"event": "eval", "split": "val", "step": 1, "epoch": 1, "loss": 1, "accuracy": seed / 4}]
+        made_up(os.path.join(folder, names[seed - 1]), [*lines, {"event": "end", "step": 1, "reason": "finished"}][:5 - seed],
                 "seed: %d\noptimizer: {params: {lr: 0.1}}\n" % seed)
         for name in ("best.bin", "last.bin"):
             os.link(os.path.join(trained(), name), os.path.join(folder, names[seed - 1], name))
@@ -599,7 +658,7 @@ def a_sweep_shows_what_it_has_and_what_is_gone():
 @check
 def damaged_records_of_a_sweep_are_named():
     folder = path("damaged-sweep")
-    made_up(os.path.join(folder, "seed=1"), [step(1)])
+    made_up(os.path.join(folder, "seed=1"), [START, step(1)])
     plan = json.dumps({"event": "sweep", "initial": "", "runs": ["seed=1"], "keys": ["seed"]}).encode() + b"\n"
     begin = b'{"event":"begin","run":"seed=1","time":1.0}\n'
     at, table = os.path.join(folder, "sweep.jsonl"), b"\n| settings |\n"

@@ -9,9 +9,7 @@ namespace ct {
 
 ExportedWeights::ExportedWeights(const std::string& checkpoint, const WeightSetOptions& which)
     : file_(weights_file(checkpoint)), set_(which.of(file_)) {
-  if (is_optimizer_shard(file_))
-    fail(ExitCode::checkpoint, in_quotes(file_.path().native()),
-         " holds the optimizer state of a checkpoint, not weights: give the checkpoint's folder");
+  require_weights(file_);
 }
 
 TensorView ExportedWeights::in_f32(const StoredTensor& tensor) {

@@ -17,18 +17,35 @@ bool is_fold(std::string_view key, std::string_view value) {
   return key == "data.validation" && value.find('/') != value.npos;
 }
 
-/// The split of all best evaluations; nullopt: they are of several, or of other data sets or numbers of images, or a
-/// run has none.
-std::optional<EvaluatedSplit> common_split(std::span<const RunParts> runs) {
-  std::optional<std::tuple<EvaluatedSplit, int64_t, std::string>> common;
-  for (const RunParts& run : runs) {
-    const EvalRecord* const best = best_evaluation(run.records);
-    if (!best || std::isnan(best->accuracy) || run.code != 0) return {};
-    const std::tuple images(best->split, best->images, text_in(run.records.start, "dataset"));
-    if (common && *common != images) return {};
-    common = images;
+std::string numbered(std::span<const RunParts> runs, size_t i) { return str("run ", i + 1, ", ", runs[i].name, ","); }
+
+/// The names of the classes, as far as they are known.
+std::string classes_of(const RunParts& run) {
+  using Class = FinalEvaluation::Class;
+  return run.evaluation ? joined(run.evaluation->classes, "\n", &Class::name) : joined(run.classes, "\n");
+}
+
+/// Were both judged by as many images of the same kind and classes? Within a sweep the numbers may differ, as those of
+/// folds do.
+bool same_images(const RunParts& a, const RunParts& b, bool one_sweep) {
+  const std::string classes = classes_of(a), others = classes_of(b);
+  return best_evaluation(a.records)->split == best_evaluation(b.records)->split &&
+         text_in(a.records.start, "dataset") == text_in(b.records.start, "dataset") &&
+         a.value("data.labels") == b.value("data.labels") &&
+         (classes == others || classes.empty() || others.empty()) &&
+         (one_sweep || best_evaluation(a.records)->images == best_evaluation(b.records)->images);
+}
+
+/// Why these runs cannot be ranked by their best evaluations; empty: they can.
+std::string obstacle(std::span<const RunParts> runs, bool one_sweep) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const EvalRecord* const best = best_evaluation(runs[i].records);
+    if (runs[i].code != 0) return numbered(runs, i) + " failed";
+    if (!best) return numbered(runs, i) + " was not evaluated";
+    if (std::isnan(best->accuracy)) return numbered(runs, i) + " has no accuracy";
+    if (!same_images(runs[i], runs[0], one_sweep)) return "the runs were evaluated on different images";
   }
-  return common ? std::optional(std::get<0>(*common)) : std::nullopt;
+  return "";
 }
 
 }  // namespace
@@ -105,27 +122,28 @@ std::string common_weights(std::span<const RunParts> runs) {
   return std::ranges::any_of(runs, other) ? "" : first;
 }
 
-std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings) {
-  const std::optional<EvaluatedSplit> split = common_split(runs);
-  if (!split || settings.size() < 2) return {};
-  std::vector<RunScores> scores;
-  for (const Settings& one : settings) scores.push_back(one.scores);
-  return Best{best_of(scores), *split};
-}
-
 Comparison compare(std::span<const RunParts> runs, const std::optional<SweepParts>& sweep) {
   Comparison all;
   if (sweep) all.varied = sweep->keys;
-  all.is_whole = !sweep || (runs.size() >= sweep->planned && sweep->missing.empty());
   all.weights = common_weights(runs);
   all.settings = settings_of(runs, all.varied);
-  if (all.is_whole && all.weights.empty()) all.best = best_settings(runs, all.settings);
+  if (!all.weights.empty()) return all;
+  const bool is_whole = !sweep || (runs.size() >= sweep->planned && sweep->missing.empty());
+  if (!is_whole) {
+    all.why_none = "not all runs of the sweep are here";
+  } else if (all.settings.size() > 1) {
+    all.why_none = obstacle(runs, sweep.has_value());
+    if (!all.why_none.empty()) return all;
+    std::vector<RunScores> scores;
+    for (const Settings& settings : all.settings) scores.push_back(settings.scores);
+    all.best = Best{best_of(scores), best_evaluation(runs[0].records)->split};
+  }
   return all;
 }
 
 std::string best_in_words(const Comparison& all, std::span<const RunParts> runs) {
   if (!all.weights.empty()) return "All runs ended with the same weights, " + all.weights + ".";
-  if (!all.is_whole) return "None is named as the best, because not all runs of the sweep are here.";
+  if (!all.why_none.empty()) return str("None is named as the best, because ", all.why_none, ".");
   if (!all.best) return "";
   const Settings& best = all.settings[all.best->index];
   const size_t first = best.runs.front(), repeats = best.scores.accuracies.size();

@@ -32,21 +32,17 @@ std::vector<Settings> settings_of(std::span<const RunParts> runs, std::span<cons
 /// The weights_sha256 that all runs ended with; empty: they have none, or not the same.
 std::string common_weights(std::span<const RunParts> runs);
 
-/// The best settings, and the images that judged them.
+/// The best settings, as `sweep` names them (best_of()), and the images that judged them.
 struct Best {
   size_t index = 0;
   EvaluatedSplit by = EvaluatedSplit::val;
 };
-/// As `sweep` names them (best_of()); nullopt if there are no others, or some run was not evaluated, or runs were
-/// evaluated on different splits.
-std::optional<Best> best_settings(std::span<const RunParts> runs, const std::vector<Settings>& settings);
-
 struct Comparison {
   std::vector<std::string> varied;  // keys that tell the runs of a sweep apart, whether or not they differ yet
   std::vector<Settings> settings;
-  std::string weights;   // common_weights()
-  bool is_whole = true;  // all runs of the sweep are here, if it is one: else none is the best
+  std::string weights;  // common_weights()
   std::optional<Best> best;
+  std::string why_none;  // why none is the best: "not all runs of the sweep are here"; empty: there is nothing to say
 };
 Comparison compare(std::span<const RunParts> runs, const std::optional<SweepParts>& sweep);
 /// Which is the best, or why none is, in a sentence for a terminal; empty: there is nothing to say.

@@ -175,6 +175,8 @@ void compare_parts(RunParts& run) {
         str(kCheckpointFolder, ": the checkpoint of step ", r.saved, ", of which ", kMetricsFile, " tells, is gone"));
   if (r.empty() && !run.checkpoints.empty())
     run.missing.push_back(str(kMetricsFile, run.written == 0 ? ": there is none" : ": there is no record in it"));
+  if (!r.empty() && r.starts == 0)
+    run.missing.push_back(str(kMetricsFile, ": its start is missing, so data set, model and machine are not shown"));
   if (!r.empty() && !is_there(run.folder / kConfigFile)) run.missing.push_back(str(kConfigFile, ": there is none"));
   const bool has_weights = r.ended && run.reason() != "stopped" && run.reason() != "diverged";
   if (run.in_use == false && has_weights && !is_there(run.folder / kEvaluationFile))

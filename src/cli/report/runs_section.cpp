@@ -154,7 +154,7 @@ void write_comparison(Markup& out, std::span<const RunParts> runs, const std::op
     write_table_of_settings(out, all.settings, all.best);
   write_table_of_runs(out, runs, sweep.has_value(), all.varied, has_repeats ? std::nullopt : all.best);
   if (all.best) out.element("p", chosen_by(all.best->by));
-  if (!all.is_whole) out.element("p", "No row is marked as the best, because not all runs of the sweep are here.");
+  if (!all.why_none.empty()) out.element("p", str("No row is marked as the best, because ", all.why_none, "."));
   if (!sweep) write_table_of_costs(out, runs);
 }
 
