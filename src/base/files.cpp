@@ -485,7 +485,8 @@ void link_or_copy(FileSystem& files, const Path& from, const Path& to) {
 
 // ---- LineFile
 
-LineFile::LineFile(FileSystem& files, const Path& path) : file_(files, path, O_RDWR | O_CREAT | O_APPEND), size_(0) {
+LineFile::LineFile(FileSystem& files, const Path& path)
+    : files_(files), file_(files, path, O_RDWR | O_CREAT | O_APPEND), size_(0) {
   struct stat info {};
   if (fstat(file_.fd(), &info) != 0) fail_io("read", path, errno);
   if (!S_ISREG(info.st_mode)) fail(ExitCode::io, "cannot append to ", in_quotes(path.native()), ": not a regular file");
@@ -502,6 +503,13 @@ LineFile::LineFile(FileSystem& files, const Path& path) : file_(files, path, O_R
   }
   if (size_ != end) file_.truncate(size_);
   if (size_ == 0) sync_folder(files, path.parent_path());
+}
+
+bool LineFile::in_place() const {
+  struct stat opened {
+  }, there{};
+  if (uninterrupted([&] { return files_.status(file_.path(), there); }) != 0) return errno != ENOENT;
+  return fstat(file_.fd(), &opened) != 0 || (opened.st_dev == there.st_dev && opened.st_ino == there.st_ino);
 }
 
 void LineFile::append(std::string_view line) {

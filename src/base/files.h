@@ -146,8 +146,12 @@ class LineFile {
   /// Appends `line`, which has no newline. On failure the file does not change.
   void append(std::string_view line);
   void sync() { file_.sync(); }
+  /// Is it still the file at its path? Otherwise its lines would go where nobody finds them. What cannot be seen now is
+  /// taken to be there.
+  bool in_place() const;
 
  private:
+  FileSystem& files_;
   File file_;
   uint64_t size_;
 };

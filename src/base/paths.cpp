@@ -55,6 +55,14 @@ Path without_links(const Path& path) {
   return real.has_filename() ? real : real.parent_path();
 }
 
+Path free_name_for(const Path& path) {
+  for (int i = 1;; ++i) {
+    Path free = path;
+    free += i == 1 ? ".aside" : str(".aside-", i);
+    if (kind_of_entry(free) == PathKind::nothing) return free;
+  }
+}
+
 Path absolute_of(const Path& path) {
   std::error_code error;
   const Path absolute = std::filesystem::absolute(path, error);

@@ -32,6 +32,9 @@ bool same_place(const Path& a, const Path& b, ExitCode code = ExitCode::io);
 /// yet.
 Path without_links(const Path& path);
 
+/// A name beside `path` that nothing has yet: "PATH.aside", "PATH.aside-2".
+Path free_name_for(const Path& path);
+
 /// The absolute path without "." and ".."; unchanged if the working folder no longer exists.
 Path absolute_of(const Path& path);
 

@@ -54,16 +54,15 @@ namespace {
 
 LineFile open_records(FileSystem& files, const Path& path) { return {files, path}; }
 
+/// Another table is not touched.
 LineFile open_table(FileSystem& files, const Path& path) {
-  LineFile file(files, path);
-  const std::string csv = read_file(path);
-  if (csv.empty()) {
-    file.append(csv_header());
-  } else if (!csv.starts_with(csv_header() + "\n")) {  // a run's own was brought up to date by rewind()
+  const std::string csv = kind_of(path) == PathKind::file ? read_file(path) : "";
+  if (!csv.empty() && !csv.starts_with(csv_header() + "\n"))  // a run's own was brought up to date by rewind()
     fail(ExitCode::usage, in_quotes(path.native()),
          " has different columns from those that this program writes, and its folder has no metrics.jsonl: move it "
          "away");
-  }
+  LineFile file(files, path);
+  if (csv.empty()) file.append(csv_header());
   return file;
 }
 
@@ -71,7 +70,7 @@ LineFile open_table(FileSystem& files, const Path& path) {
 
 MetricsLog::MetricsLog(FileSystem& files, const Path& run)
     : files_(files), jsonl_{jsonl_path(run), open_records}, csv_{csv_path(run), open_table} {
-  for (Lines* lines : {&jsonl_, &csv_}) open(*lines);
+  for (Lines* lines : {&jsonl_, &csv_}) lines->file.emplace(lines->open(files_, lines->path));
 }
 
 void MetricsLog::write(const Json& record) {
@@ -92,34 +91,30 @@ void MetricsLog::sync() {
 
 void MetricsLog::write_waiting() {
   for (Lines* lines : {&jsonl_, &csv_}) {
-    if (!in_place(*lines)) {
-      try {
-        open(*lines);
-      } catch (const Error& e) {
-        if (e.code() == ExitCode::usage) fail(ExitCode::io, e.what());  // no reason to end a run that trains
-        throw;
-      }
-      news_ += str(news_.empty() ? "" : "; ", in_quotes(lines->path.native()),
-                   " was removed or replaced while the run was using it: records from now on are in the file of that "
-                   "name, and earlier ones are lost unless there is a copy");
-    }
+    if (!lines->file->in_place()) news_ += str(news_.empty() ? "" : "; ", reopen(*lines));
     for (; !lines->waiting.empty(); lines->waiting.pop_front()) lines->file->append(lines->waiting.front());
   }
   problem_.clear();
 }
 
-void MetricsLog::open(Lines& lines) {
-  LineFile file = lines.open(files_, lines.path);
-  if (uninterrupted([&] { return files_.status(lines.path, lines.opened); }) != 0)
-    fail_io("look at", lines.path, errno);
-  lines.file.emplace(std::move(file));
-}
-
-/// Otherwise its lines would go where nobody finds them. What cannot be seen now is taken to be there.
-bool MetricsLog::in_place(const Lines& lines) {
-  struct stat now {};
-  if (uninterrupted([&] { return files_.status(lines.path, now); }) != 0) return errno != ENOENT;
-  return now.st_dev == lines.opened.st_dev && now.st_ino == lines.opened.st_ino;
+/// Keeps what cannot be gone on with, which is no reason to end a run that trains. Returns a warning.
+std::string MetricsLog::reopen(Lines& lines) {
+  std::string kept;
+  try {
+    lines.file.emplace(lines.open(files_, lines.path));
+  } catch (const Error& e) {
+    const PathKind kind = kind_of(lines.path);
+    if (e.code() != ExitCode::usage && (kind == PathKind::file || kind == PathKind::nothing)) throw;
+    const Path aside = free_name_for(lines.path);
+    rename_file(files_, lines.path, aside);
+    lines.file.emplace(lines.open(files_, lines.path));
+    kept = str("; what was put there is kept as ", in_quotes(aside.filename().native()));
+  }
+  return str(
+      in_quotes(lines.path.native()),
+      " was removed or replaced while the run was using it: records from now on are in the file of that name, and "
+      "earlier ones are lost unless there is a copy",
+      kept);
 }
 
 std::string MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step) {

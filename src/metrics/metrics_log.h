@@ -44,12 +44,10 @@ class MetricsLog {
     Path path;
     LineFile (*open)(FileSystem&, const Path&);
     std::optional<LineFile> file = {};
-    struct stat opened {};  // whose device and inode tell whether another file is in its place
     std::deque<std::string> waiting = {};
   };
   void write_waiting();
-  void open(Lines& lines);
-  bool in_place(const Lines& lines);
+  std::string reopen(Lines& lines);
 
   FileSystem& files_;
   Lines jsonl_, csv_;

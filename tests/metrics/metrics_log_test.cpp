@@ -6,6 +6,7 @@
 
 #include "base/checks.h"
 #include "base/faulty_file_system.h"
+#include "base/paths.h"
 #include "base/temporary_folder.h"
 #include "metrics/console.h"
 
@@ -68,16 +69,23 @@ TEST_F(Log, GoesOnInANewFileIfItsOwnIsRemoved) {
   const std::string news = log.take_news();
   for (const char* name : {"metrics.jsonl' was removed or replaced", "metrics.csv' was removed or replaced"})
     EXPECT_NE(news.find(name), news.npos) << news;
-  spill(folder / "metrics.csv.new", "loss\n");
+  spill(folder / "metrics.csv.new", "loss");
   rename_file(files, folder / "metrics.csv.new", folder / "metrics.csv");
   log.write(step_record(3));
-  EXPECT_NE(log.problem().find("has different columns"), log.problem().npos) << log.problem();
-  EXPECT_EQ(csv(), "loss\n");
-  remove_file(files, folder / "metrics.csv");
+  EXPECT_NE(log.take_news().find("what was put there is kept as 'metrics.csv.aside'"), std::string::npos);
+  EXPECT_EQ(read_file(folder / "metrics.csv.aside"), "loss");  // as it was
   log.sync();
   EXPECT_EQ(log.problem(), "");
   EXPECT_EQ(jsonl(), lines({step_record(2), step_record(3)}));
   EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(3)) + "\n");
+  for (const char* name : {"metrics.jsonl", "metrics.csv"}) {
+    remove_file(files, folder / name);
+    std::filesystem::create_directory(folder / name);
+  }
+  log.write(step_record(4));
+  EXPECT_EQ(log.problem(), "");
+  EXPECT_EQ(jsonl(), lines({step_record(4)}));
+  EXPECT_TRUE(is_folder(folder / "metrics.csv.aside-2") && is_folder(folder / "metrics.jsonl.aside"));
 }
 
 TEST_F(Log, WhatIsSyncedSurvivesAPowerFailure) {

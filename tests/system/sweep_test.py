@@ -450,6 +450,55 @@ def its_own_files_stop_no_run():
     expect_undisturbed(output)
 
 
+def put(output, name, text):
+    with open(os.path.join(output, ".new"), "w") as file:
+        file.write(text)
+    os.rename(os.path.join(output, ".new"), os.path.join(output, name))
+
+
+@check
+def a_file_that_appears_meanwhile_is_not_replaced():
+    for name in "table.md", "sweep.jsonl":
+        output = path("another-" + name)
+        job = start_long(output)
+        put(output, name, "mine\n")
+        done = finish(job)
+        fails(IO, done, name, "move it away")
+        expect_equal(done.stderr.count("warning: "), 1, done.stderr)
+        expect_equal(content(output, name), "mine\n")
+        os.remove(os.path.join(output, name))
+        again = sweep(output, *LONG_GRID, sets=settings(**LONG))
+        expect_equal(again.stderr.count("%"), 4 if name == "sweep.jsonl" else 0, again.stderr)
+        expect_undisturbed(output)
+
+
+@check
+def removed_records_are_written_anew():
+    output = path("no-records")
+    job = start_long(output)
+    os.remove(os.path.join(output, "sweep.jsonl"))
+    done = finish(job)
+    expect_equal(done.returncode, DONE, done.stderr)
+    expect_equal(done.stderr.count("warning: "), 1, done.stderr)
+    expect_in("sweep.jsonl' was removed or replaced while the sweep was using it: it is written anew", done.stderr)
+    expect_equal(sorted(r["run"] for r in events(output, "run")), sorted(folders(undisturbed())))
+    expect_equal(sweep(output, *LONG_GRID, sets=settings(**LONG)).stderr.count(": is done"), 4)
+    expect_undisturbed(output)
+
+
+@check
+def a_moved_folder_begins_no_run():
+    output = path("moved")
+    job = start_long(output)
+    os.rename(output, path("elsewhere"))
+    done = finish(job)
+    fails(IO, done, output, "was moved, removed or replaced while the sweep was using it")
+    expect(not os.path.exists(output), "a run began")
+    os.rename(path("elsewhere"), output)
+    sweep(output, *LONG_GRID, sets=settings(**LONG))
+    expect_undisturbed(output)
+
+
 @check
 def a_run_that_cannot_begin_stops_no_other():
     output = path("no-log")

@@ -31,8 +31,7 @@ bool same_images(const RunParts& a, const RunParts& b, bool one_sweep) {
   const std::string classes = classes_of(a), others = classes_of(b);
   return best_evaluation(a.records)->split == best_evaluation(b.records)->split &&
          text_in(a.records.start, "dataset") == text_in(b.records.start, "dataset") &&
-         a.value("data.labels") == b.value("data.labels") &&
-         (classes == others || classes.empty() || others.empty()) &&
+         a.value("data.labels") == b.value("data.labels") && (classes == others || classes.empty() || others.empty()) &&
          (one_sweep || best_evaluation(a.records)->images == best_evaluation(b.records)->images);
 }
 

@@ -248,13 +248,15 @@ bool has_sweep_table(const Path& folder) {
   return kind_of(table) == PathKind::file && is_sealed(read_file(table));
 }
 
+bool is_own_sweep_file(const Path& out, std::string_view name) {
+  return is_own(out / name, name == kSweepRecords ? are_records : is_sealed);
+}
+
 void require_own_sweep_files(const Path& out) {
   if (holds_run(out))
     fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a run: give the sweep another --output");
-  const std::pair<std::string_view, bool (*)(const std::string&)> files[] = {
-      {kSweepRecords, are_records}, {kSweepTable, is_sealed}, {kSweepResults, is_sealed}, {kSweepPlot, is_sealed}};
-  for (const auto& [name, accepts] : files)
-    if (!is_own(out / name, accepts))
+  for (const std::string_view name : {kSweepRecords, kSweepTable, kSweepResults, kSweepPlot})
+    if (!is_own_sweep_file(out, name))
       fail(ExitCode::usage, in_quotes((out / name).native()),
            ": this program did not write this file, or it was edited since; a sweep would replace it: move it away, or "
            "give another --output");

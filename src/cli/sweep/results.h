@@ -90,11 +90,13 @@ struct SweepGroup {
 std::vector<SweepGroup> groups_of(const std::vector<SweepOutcome>& outcomes);
 
 /// A sweep's files in addition to kSweepRecords (train/run/run_files.h).
-inline constexpr const char *kSweepTable = "table.md", *kSweepResults = "results.txt", *kSweepPlot = "plot.svg";
+inline constexpr std::string_view kSweepTable = "table.md", kSweepResults = "results.txt", kSweepPlot = "plot.svg";
 
 /// Has the folder a table that a sweep wrote?
 bool has_sweep_table(const Path& folder);
 
+/// Is there nothing under this name of a sweep's files, or what a sweep wrote?
+bool is_own_sweep_file(const Path& out, std::string_view name);
 /// Throws Error(usage) with the first file in `out` that a sweep would replace and that no sweep wrote.
 void require_own_sweep_files(const Path& out);
 

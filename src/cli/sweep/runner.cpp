@@ -86,6 +86,7 @@ ExitCode SweepRunner::run() {
                 .give_up = [] { return StopSignals::requested() != 0; }});
   const Records before = look();
   lock.keep();
+  in_place_ = [&lock] { return lock.in_place(); };
   records_.emplace(files_, options_.out / kSweepRecords);
   if (const Json plan = plan_record(); plan != before.plan) records_->append(plan.dump());
   end_what_was_killed(before.open);
@@ -101,6 +102,7 @@ ExitCode SweepRunner::run() {
     console_.note("stopped on request: run the same command again to continue");
     return ExitCode::stopped;
   }
+  if (moved_) fail(ExitCode::io, problem_);  // with the logs of the runs
   require_success();
   if (!problem_.empty()) fail(ExitCode::io, problem_);
   if (const std::string best = best_by_validation(runs_); !best.empty()) console_.note(best);
@@ -201,17 +203,52 @@ void SweepRunner::end_what_was_killed(const std::map<size_t, double>& open) {
 
 /// Adds the seconds of a process that has ended.
 void SweepRunner::record_end(size_t number, double seconds) {
-  SweepOutcome& outcome = runs_[number];
-  outcome.seconds += seconds;
+  append(end_record(number, seconds));
+  runs_[number].seconds += seconds;
+}
+
+Json SweepRunner::end_record(size_t number, double seconds) const {
+  return {
+      {"event", "run"},     {"run", runs_[number].run.folder()},       {"code", processes_[number].code},
+      {"seconds", seconds}, {"ended", local_time(std::time(nullptr))}, {"config_crc32c", runs_[number].fingerprint}};
+}
+
+void SweepRunner::append(const Json& record) {
   on_own_files([&] {
-    records_->append(Json{{"event", "run"},
-                          {"run", outcome.run.folder()},
-                          {"code", processes_[number].code},
-                          {"seconds", seconds},
-                          {"ended", local_time(std::time(nullptr))},
-                          {"config_crc32c", outcome.fingerprint}}
-                         .dump());
+    if (!is_moved() && !records_->in_place()) begin_records_anew();
+    records_->append(record.dump());
   });
+}
+
+/// With what has been recorded of the runs.
+void SweepRunner::begin_records_anew() {
+  require_replaceable(kSweepRecords);
+  records_.emplace(files_, options_.out / kSweepRecords);
+  console_.note(str("warning: ", in_quotes((options_.out / kSweepRecords).native()),
+                    " was removed or replaced while the sweep was using it: it is written anew"));
+  records_->append(plan_record().dump());
+  for (size_t i = 0; i < runs_.size(); ++i)
+    if (runs_[i].seconds > 0) records_->append(end_record(i, runs_[i].seconds).dump());
+}
+
+/// Somebody may have put a file there since the sweep began.
+void SweepRunner::require_replaceable(std::string_view name) const {
+  const Path path = options_.out / name;
+  if (kind_of(path) == PathKind::file && !is_own_sweep_file(options_.out, name))
+    fail(ExitCode::io, in_quotes(path.native()),
+         " was written by another program while the sweep was using it, and is not replaced: move it away, and run the "
+         "same command again");
+}
+
+/// Was the folder moved, removed or replaced?
+bool SweepRunner::is_moved() {
+  if (moved_ || in_place_()) return moved_;
+  moved_ = true;
+  problem_ = str("output folder ", in_quotes(options_.out.native()),
+                 " was moved, removed or replaced while the sweep was using it: put it back, and run the same command "
+                 "again");
+  console_.note(str("warning: ", problem_, "; no other run begins"));
+  return true;
 }
 
 // ---- processes
@@ -220,7 +257,7 @@ void SweepRunner::run_all() {
   Clock::time_point asked;  // to stop
   for (size_t next = 0; next < runs_.size() || children_.running() > 0;) {
     const bool stopping = StopSignals::requested() != 0;
-    if (stopping && children_.running() == 0) return;
+    if ((stopping || moved_) && children_.running() == 0) return;
     if (stopping && Clock::now() - asked > 1s) {
       if (asked == Clock::time_point()) console_.note(str("stopping: ", children_.running(), " runs save and end"));
       asked = Clock::now();
@@ -231,7 +268,7 @@ void SweepRunner::run_all() {
     } else if (!stopping && next < runs_.size() && (runs_[next].result || processes_[next].code != 0)) {
       report(next, runs_[next].result ? "is done" : "has diverged before");
       ++next;
-    } else if (!stopping && next < runs_.size() && !free_places_.empty()) {
+    } else if (!stopping && next < runs_.size() && !free_places_.empty() && !is_moved()) {
       start(next);
       ++next;
     } else {
@@ -296,9 +333,7 @@ void SweepRunner::start(size_t number) {
   }
   free_places_.pop_front();
   const double now = since_1970(std::chrono::system_clock::now());
-  on_own_files([&] {
-    records_->append(Json{{"event", "begin"}, {"run", runs_[number].run.folder()}, {"time", now}}.dump());
-  });
+  append({{"event", "begin"}, {"run", runs_[number].run.folder()}, {"time", now}});
   report(number, "begins");
 }
 
@@ -329,8 +364,12 @@ void SweepRunner::report(size_t number, const std::string& what) {
 }
 
 void SweepRunner::write_results() {
-  const auto write = [&](const char* name, const std::string& text) {
-    on_own_files([&] { write_file_atomic(files_, options_.out / name, text); });
+  if (is_moved()) return;
+  const auto write = [&](std::string_view name, const std::string& text) {
+    on_own_files([&] {
+      require_replaceable(name);
+      write_file_atomic(files_, options_.out / name, text);
+    });
   };
   write(kSweepTable, sealed_sweep_file("\n" + table_text(runs_), "<!-- ", " -->"));
   write(kSweepResults, sealed_sweep_file(results_text(runs_), "Experiment: none, this is of ", ""));

@@ -60,6 +60,11 @@ class SweepRunner {
   /// Throws Error(usage) if a run was begun with settings that this sweep does not have.
   void require_same_settings() const;
   void record_end(size_t number, double seconds);
+  Json end_record(size_t number, double seconds) const;
+  void append(const Json& record);
+  void begin_records_anew();
+  void require_replaceable(std::string_view name) const;
+  bool is_moved();
   void run_all();
   std::vector<std::string> words_of(size_t number) const;
   void start(size_t number);
@@ -81,6 +86,8 @@ class SweepRunner {
   Children children_;
   std::vector<Process> processes_;  // of the runs
   std::deque<int64_t> free_places_;
+  std::function<bool()> in_place_;  // is the output folder still the one that this sweep has locked?
+  bool moved_ = false;
   std::string problem_;  // with the sweep's own files, the first
 };
 

@@ -106,15 +106,6 @@ std::vector<RunFile> run_files(const Path& out) {
   return files;
 }
 
-/// A name beside `path` that nothing has yet.
-Path free_name_for(const Path& path) {
-  for (int i = 1;; ++i) {
-    Path free = path;
-    free += i == 1 ? ".aside" : str(".aside-", i);
-    if (kind_of_entry(free) == PathKind::nothing) return free;
-  }
-}
-
 /// A real folder, not a link to one: what a link leads to is not ours to delete.
 bool is_real_folder(const Path& path) { return kind_of_entry(path) == PathKind::folder; }
 
