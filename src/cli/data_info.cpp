@@ -151,9 +151,12 @@ int data_info(const Words& words) {
   if (!parse(app, words)) return 0;
   if (!what.empty() && app.count("--data") > 0)
     fail(ExitCode::usage, in_quotes(what), " and --data ", in_quotes(options.path), " are both given: leave one out");
-  if (app.count("--sheet") > 0)
+  if (app.count("--sheet") > 0) {
     require_replaceable(
         sheet, [](std::string_view png) { return is_png_by(png, kProgramName); }, "--sheet");
+    if (const Path ending = Path(sheet).extension(); !ending.empty() && lower_case(ending.native()) != ".png")
+      fail(ExitCode::usage, "--sheet ", in_quotes(sheet), ": the sheet is a PNG: give a name such as sheet.png");
+  }
 
   if (!what.empty()) options.path = what;
   auto [source, opening] = is_config(what) ? set_of_config(what) : std::pair(options.source(), OpenOptions{});

@@ -418,6 +418,7 @@ def data_info_of_a_configuration_and_its_pictures():
     with open(sheet, "wb") as file:
         file.write(png(2, 2, bytes(12)))
     bad(USAGE, "another --sheet", "data", "info", config, "--sheet", sheet)
+    bad(USAGE, "the sheet is a PNG", "data", "info", config, "--sheet", path("sheet.jpg"))
     bad(USAGE, "nowhere.yaml", "data", "info", "nowhere.yaml")
     bad(DATA, "no such folder", "data", "info", path("nowhere"))
 
