@@ -86,7 +86,7 @@ def compare(number):
     worst = 0
     for stage in map(int, chosen.stages.split(",")):
         end, foretold = measure(config, ranks, settings, stage), estimates[stage]
-        found = ranks * end["peak_bytes"]["process"] - (ranks - 1) * common["data_set"]
+        found = end["peak_bytes"]["process"] - (ranks - 1) * common["data_set"]
         accounts, rank = end["peak_bytes"], foretold["rank"]
         error = 100 * (foretold["host"] / found - 1)
         moved, said = end["traffic"]["elements"], foretold["traffic"]["training"]["elements"]

@@ -63,7 +63,7 @@ Config config_of_ways(ConfigSources& sources, const CompareFlags& f, std::vector
   const Config config = load_config(sources, &not_yet);
   const auto is_word = [&](const char* key) {
     const auto origin = config.origins.find(key);
-    return origin != config.origins.end() && origin->second.starts_with("--");
+    return origin != config.origins.end() && origin->second.starts_with('-');
   };
   if (is_word("zero_optimization.stage"))
     fail(ExitCode::usage, config.origins.at("zero_optimization.stage"),

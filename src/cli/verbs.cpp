@@ -114,8 +114,7 @@ std::span<const Verb> verbs() {
       Verb{"completion",
            "print a script that completes words in bash, zsh or fish",
            verb_completion,
-           {"cifar-train completion bash > ~/.local/share/bash-completion/completions/cifar-train",
-            "cifar-train completion fish > ~/.config/fish/completions/cifar-train.fish"}},
+           {"echo 'source <(cifar-train completion bash)' >> ~/.bashrc", "cifar-train completion fish | source"}},
   };
   return kVerbs;
 }

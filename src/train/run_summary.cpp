@@ -212,13 +212,14 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
   const int64_t pid = getpid();
   const auto pids = gather(comm, std::span(&pid, 1));
   const bool threads = std::ranges::count(pids, pid) == std::ssize(pids);
+  const auto all = [&](int64_t mine) { return gather(comm, std::span<const int64_t>(&mine, 1)); };
   const auto mean = [&](int64_t mine) {
     double sum = 0;
-    for (const int64_t n : gather(comm, std::span<const int64_t>(&mine, 1))) sum += static_cast<double>(n);
+    for (const int64_t n : all(mine)) sum += static_cast<double>(n);
     return sum / comm.size();
   };
   const auto bytes = [&](int64_t mine) { return std::llround(mean(mine)); };
-  const auto of_process = [&](int64_t mine) { return static_cast<int64_t>(mean(mine) / (threads ? comm.size() : 1)); };
+  const auto share = [&](int64_t mine) { return std::llround(mean(mine) / (threads ? comm.size() : 1)); };
   const auto a_step = [&](int64_t mine) {
     return trained() ? Json(mean(mine) / static_cast<double>(run_.state.step - first_step_)) : Json();
   };
@@ -232,8 +233,8 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
   int64_t total = 0;
   for (const auto& [category, n] : allocated.items()) total += n.get<int64_t>();
   Json peak = {{"total", total},
-               {"process", of_process(peak_resident_bytes())},
-               {"proportional", of_process(proportional_bytes())}};
+               {"process", std::ranges::max(all(peak_resident_bytes()))},
+               {"proportional", share(proportional_bytes())}};
   peak.update(allocated);
   peak["readable_by_peers"] = bytes(static_cast<int64_t>(comm.allocated_bytes()));
   peak["transient"] = {{"gathered_weights", bytes(std::max(train.gathered_weights, evaluate.gathered_weights))},
@@ -307,7 +308,7 @@ void RunSummary::print_end(const std::string& weights_sha256, const Json& usage,
                     seconds < 60 ? fmt::format("{:.1f} s", seconds) : duration(seconds),
                     fmt::format(", {:.0f} images/s end to end, {:.0f} in steps; ", images / seconds, images_a_second()),
                     on_gpu ? human_bytes(peak["total"].get<uint64_t>()) + " of the GPU and " : "",
-                    human_bytes(peak["process"].get<uint64_t>()), " of memory a rank"));
+                    human_bytes(peak["process"].get<uint64_t>()), " of memory a process"));
   run_.log.note("weights_sha256 " + weights_sha256);
   if (const std::string line = best_line(folder, final); !line.empty()) run_.log.note(line);
   run_.log.note("results: " + best + "; evaluate with: cifar-train eval --ckpt " + shell_word(best));

@@ -47,6 +47,8 @@ def the_ways_are_what_they_say():
         begun = records(path("all", folder), "start")[0]
         expect_equal((begun["ranks"], begun["zero_stage"], begun["train_batch_size"], begun["micro_batch_size"]),
                      (1 if folder == "cpu" else 2, int(folder[-1]) if folder.startswith("zero") else 0, 32, 4))
+    used = {folder: records(path("all", folder), "end")[0]["peak_bytes"]["process"] for folder in FOLDERS}
+    expect(used["threads"] > 0.8 * used["cpu"], "a process of two ranks needs no less than one of one", used)
     moved = {folder: records(path("all", folder), "end")[0]["traffic"]["bytes"] for folder in FOLDERS}
     expect(moved["cpu"] == 0 < moved["processes"] < moved["zero-3"], moved)
 
@@ -103,6 +105,8 @@ def what_is_given_is_obeyed_or_refused():
     expect_equal(records(path("as-said", "cpu"), "end")[0]["step"], 3)
     compare(path("epochs"), "--ranks", "1", steps=None, train__epochs=1)
     expect_equal(records(path("epochs", "cpu"), "end")[0]["step"], 12)
+    compare(path("epochs-by-flag"), "--ranks", "1", "-e", "1", steps=None)
+    expect_equal(records(path("epochs-by-flag", "cpu"), "end")[0]["step"], 12)
     compare(path("more-than-epochs"), "--ranks", "1", steps=30, train__epochs=1)
     expect_equal(records(path("more-than-epochs", "cpu"), "end")[0]["step"], 30)
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}

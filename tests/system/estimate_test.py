@@ -37,7 +37,7 @@ def peaks(config, ranks, settings):
     expect_equal(job.returncode, DONE, out, err)
     foretold = estimate(*(w for w in words if w not in ("--output", output, "--reset")), "--ranks", ranks)
     host = foretold["stages"][foretold["configured_stage"]]["host"]
-    return (1024 * usage.ru_maxrss, ranks * records(output, "end")[-1]["peak_bytes"]["process"],
+    return (1024 * usage.ru_maxrss, records(output, "end")[-1]["peak_bytes"]["process"],
             host + (ranks - 1) * foretold["data_set"])
 
 

@@ -106,7 +106,7 @@ def an_epoch_has_a_line():
     expect_not_in("test accuracy", done.stderr)
     expect_equal(step_lines(done) + found("samples/s.*", done), [], done.stderr)
     expect_match(done.stderr, r"(?m)^8 steps per epoch, 24 in all, each of 12 micro-batches, which lines of losses count")
-    expect_match(done.stderr, r"(?m)^trained 24 steps in \d+\.\d s, \d+ images/s end to end, \d+ in steps; \S+ MB of memory a rank$")
+    expect_match(done.stderr, r"(?m)^trained 24 steps in \d+\.\d s, \d+ images/s end to end, \d+ in steps; \S+ MB of memory a process$")
     quiet = train(path("epochs"), sets, "--quiet", "--reset")
     expect_equal([quiet.stderr, quiet.stdout], ["", done.stdout])
     # Held-out images; an epoch without an evaluation, and evaluations within one; a run that goes on.

@@ -101,7 +101,7 @@ def trained():
     return path("run")
 
 
-START = {"event": "start"}
+START, END = {"event": "start"}, {"event": "end", "step": 8, "reason": "finished"}
 
 
 def made_up(folder, lines, config="seed: 1\n"):
@@ -509,7 +509,7 @@ def many_classes_have_a_map_of_their_confusions():
 @check
 def runs_beside_each_other_have_their_differing_keys_marked():
     folders = [made_up(path("beside", name), [step(i, loss=i) for i in range(1, 9)] +
-                       [{"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy}],
+                       [{"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy}, END],
                        "seed: 1\noutput: %s\noptimizer: {params: {lr: %s}}\n" % (name, lr))
                for name, lr, accuracy in [("a", 0.1, 0.5), ("b", 0.2, 0.75)]]
     page, done = page_of(*folders, "--out", path("beside.html"))
@@ -521,16 +521,17 @@ def runs_beside_each_other_have_their_differing_keys_marked():
 
 @check
 def what_other_images_judged_is_not_ranked():
-    def run(name, images=80, dataset="CIFAR-100", labels="fine", accuracy=0.5, judged=True):
+    def run(name, images=80, dataset="CIFAR-100", labels="fine", accuracy=0.5, judged=True, ended=True):
         evaluated = {"event": "eval", "split": "val", "step": 8, "epoch": 1, "loss": 1, "accuracy": accuracy, "images": images}
         return made_up(path("judged", name), [{"event": "start", "dataset": dataset}, *[step(i, loss=i) for i in range(1, 9)],
-                                              *([evaluated] if judged else [])],
+                                              *([evaluated] if judged else []), *([END] if ended else [])],
                        "seed: 1\noutput: %s\ndata: {labels: %s}\ntrain: {epochs: %s}\n" % (name, labels, len(name)))
 
     first = run("a")
     differ = "because the runs were evaluated on different images"
     cases = [(run("as-many"), None), (run("more-images", images=90), differ), (run("other-set", dataset="CIFAR-10"), differ),
              (run("labels", labels="coarse"), differ), (run("unjudged", judged=False), "because run 2, .*, was not evaluated"),
+             (run("going-on", ended=False), "because run 2, .*, has not ended"),
              (run("without-accuracy", accuracy=None), "because run 2, .*, has no accuracy")]
     for other, why in cases:
         page, _ = page_of(first, other, "--out", path("judged.html"))

@@ -22,7 +22,9 @@ void add(Candidates& to, const std::string& typed, const std::string& word, cons
 }
 
 Candidates merged(Candidates first, const Candidates& second) {
-  first.words.insert(first.words.end(), second.words.begin(), second.words.end());
+  for (const Candidate& candidate : second.words)
+    if (std::ranges::find(first.words, candidate.word, &Candidate::word) == first.words.end())
+      first.words.push_back(candidate);
   first.files = std::max(first.files, second.files);
   return first;
 }

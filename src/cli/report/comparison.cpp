@@ -32,14 +32,17 @@ bool same_images(const RunParts& a, const RunParts& b, bool one_sweep) {
   return best_evaluation(a.records)->split == best_evaluation(b.records)->split &&
          text_in(a.records.start, "dataset") == text_in(b.records.start, "dataset") &&
          a.value("data.labels") == b.value("data.labels") && (classes == others || classes.empty() || others.empty()) &&
-         (one_sweep || best_evaluation(a.records)->images == best_evaluation(b.records)->images);
+         (one_sweep ? a.value("data.path") == b.value("data.path")
+                    : best_evaluation(a.records)->images == best_evaluation(b.records)->images);
 }
 
 /// Why these runs cannot be ranked by their best evaluations; empty: they can.
 std::string obstacle(std::span<const RunParts> runs, bool one_sweep) {
   for (size_t i = 0; i < runs.size(); ++i) {
     const EvalRecord* const best = best_evaluation(runs[i].records);
-    if (runs[i].code != 0) return numbered(runs, i) + " failed";
+    const bool is_stopped = runs[i].code == static_cast<int>(ExitCode::stopped) || runs[i].reason() == "stopped";
+    if (runs[i].code != 0 && !is_stopped) return numbered(runs, i) + " failed";
+    if (is_stopped || !runs[i].records.ended) return numbered(runs, i) + " has not ended";
     if (!best) return numbered(runs, i) + " was not evaluated";
     if (std::isnan(best->accuracy)) return numbered(runs, i) + " has no accuracy";
     if (!same_images(runs[i], runs[0], one_sweep)) return "the runs were evaluated on different images";

@@ -195,7 +195,7 @@ std::vector<std::pair<std::string, std::string>> machine_of(const RunParts& run)
   const Tree& peak = child(r.end, "peak_bytes");
   if (peak.is_object()) {
     add("memory of a rank, as planned", bytes_or_dash(number_in(peak, "total")));
-    add("memory of a rank's process, at most", bytes_or_dash(number_in(peak, "process")));
+    add("memory of a process, at most", bytes_or_dash(number_in(peak, "process")));
   }
   const Tree& traffic = child(r.end, "traffic");
   if (traffic.is_object()) add("traffic of a step and rank", bytes_or_dash(number_in(traffic, "bytes")));

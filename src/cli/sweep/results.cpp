@@ -162,7 +162,11 @@ size_t best_of(const std::vector<RunScores>& all) {
 std::string best_by_validation(const std::vector<SweepOutcome>& outcomes) {
   const std::vector<SweepGroup> groups = groups_of(outcomes);
   const bool all = std::ranges::all_of(outcomes, [](const SweepOutcome& o) { return o.result && o.result->validated; });
-  if (!all || groups.size() < 2) return "";
+  const auto same_data = [&](const SweepOutcome& o) {
+    const auto &data = o.config.data, &first = outcomes.front().config.data;
+    return data.dataset == first.dataset && data.path == first.path && data.labels == first.labels;
+  };
+  if (!all || groups.size() < 2 || !std::ranges::all_of(outcomes, same_data)) return "";
   std::vector<RunScores> scores;
   for (const SweepGroup& group : groups)
     scores.push_back({group.numbers([](const SweepOutcome& o) { return o.result->kept.accuracy; }),
