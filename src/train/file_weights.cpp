@@ -97,9 +97,11 @@ std::string take_wanted_names(std::vector<LogicalTensor>& tensors, const std::ve
 
 void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, const std::string& why) {
   const uint64_t in_row = row_bytes(tensor.dtype, tensor.shape) / size_of(tensor.dtype);
-  fail(ExitCode::checkpoint, in_quotes(tensor.pieces.front().file->path().native()), ": tensor ",
-       in_quotes(stored_name(tensor)), " is ", why, " at ",
-       place_of(tensor.shape, static_cast<uint64_t>(row) * in_row + element), ": use another file");
+  const uint64_t at = static_cast<uint64_t>(row) * in_row + element;
+  const auto holds = [&](const LogicalTensor::Piece& piece) { return static_cast<uint64_t>(piece.end) * in_row > at; };
+  const auto piece = std::ranges::find_if(tensor.pieces, holds);
+  fail(ExitCode::checkpoint, in_quotes(piece->file->path().native()), ": tensor ", in_quotes(stored_name(tensor)), " is ",
+       why, " at ", place_of(tensor.shape, at), ": use another file");
 }
 
 void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,

@@ -123,6 +123,29 @@ def a_killed_process_leaves_no_folder():
 
 
 @check
+def a_damaged_synthetic_set_is_written_again_by_the_command_that_is_named():
+    data = path("damaged-synthetic")
+    good("data", "synth", "--images", "500", "--out", data)
+    before = snapshot(data)
+    file = os.path.join(data, SYNTHETIC, "data_batch_4.bin")
+
+    def folder_instead():
+        os.remove(file)
+        os.mkdir(file)
+
+    for damage, problem in [(lambda: os.truncate(file, 0), "empty"), (lambda: os.truncate(file, os.path.getsize(file) + 3073), "too long"),
+                            (lambda: os.truncate(file, 3073), "truncated"), (folder_instead, "not a file")]:
+        damage()
+        words = train_words(path("on-damaged"), {**FEW, "data.path": data, "data.dataset": "synthetic"})
+        error = fails(DATA, finish(start([PROGRAM, *words])), file + ": " + problem)
+        command = error[error.index("cifar-train data synth"):].split()
+        expect_equal(command[1:], ["data", "synth", "--out", data, "--images", "500"])
+        shutil.rmtree(os.path.join(data, SYNTHETIC))
+        good(*command[1:])
+        expect_equal(snapshot(data), before)
+
+
+@check
 def the_test_file_cut_while_it_is_evaluated():
     data, file = own_copy("cut-test", synthetic(), "test_batch.bin")
     done = cut_while_mapped(file, 4096, "eval", "--ckpt", trained(), "--data", data, "--batch-size", "1", "--json")

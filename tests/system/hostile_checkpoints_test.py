@@ -269,8 +269,8 @@ def torch_files():
 class Folder:
     """The files of a checkpoint, to be changed; the manifest lists what is there."""
 
-    def __init__(self):
-        at = step_folder(original())
+    def __init__(self, run=None):
+        at = step_folder(run or original())
         self.files = {name: read(at, name) for name in os.listdir(at)}
         self.manifest = json.loads(self.files.pop("manifest.json"))
         self.state = json.loads(self.files["state.json"])
@@ -581,6 +581,11 @@ def ckpt_verify_finds_what_a_resume_refuses():
     folder.files["weights.safetensors"] = changed(folder.files["weights.safetensors"], with_nan)
     folder.write(at)
     fails(CHECKPOINT, run("ckpt", "verify", at), "not finite (nan), against its manifest")
+    train(path("two-shards"), {**settings(), "train_micro_batch_size_per_gpu": 1}, ranks=Ranks(2))
+    halved, shard = Folder(path("two-shards")), "optim-01-of-02.safetensors"
+    halved.files[shard] = changed(halved.files[shard], with_nan)
+    halved.write(path("not-finite-moment", "step-00000002"))
+    fails(CHECKPOINT, run("ckpt", "verify", path("not-finite-moment", "step-00000002")), shard + "'", "not finite (nan)")
     whole = path("whole-but-for-one")
     shutil.copytree(original(), whole)
     older = sorted(os.listdir(os.path.join(whole, "ckpt")))[0]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <sstream>
 
 #include "base/crc32c.h"
@@ -96,13 +97,16 @@ bool is_synthetic_folder(const fs::path& folder) {
 
 int64_t records_per_file(const fs::path& folder) {
   if (!is_synthetic_folder(folder)) return kRecordsPerFile;
-  uint64_t longest = 0;
+  std::map<uint64_t, int> files;  // of each length
   for (const std::string& name : all_batch_files()) {
     std::error_code error;
     const uint64_t bytes = fs::file_size(folder / name, error);
-    if (!error) longest = std::max(longest, bytes);
+    if (!error && bytes > 0) ++files[bytes];
   }
-  return std::min(static_cast<int64_t>(longest / kRecordBytes), kRecordsPerFile);
+  if (files.empty()) return 0;
+  // That of most files: others are damaged.
+  const auto most = std::ranges::max_element(files, {}, [](const auto& length) { return length.second; });
+  return std::min(static_cast<int64_t>(most->first / kRecordBytes), kRecordsPerFile);
 }
 
 CifarSet::CifarSet(const fs::path& folder, Split split, const CifarOptions& options)

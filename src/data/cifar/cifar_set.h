@@ -75,8 +75,8 @@ std::vector<std::string> read_class_names(const std::filesystem::path& folder);
 /// Does the folder contain the synthetic set, by its name or, after a move, by the class names in it?
 bool is_synthetic_folder(const std::filesystem::path& folder);
 
-/// The number of records that each file of the set in `folder` should have: kRecordsPerFile, or that of the longest
-/// file of a synthetic set, which may be smaller.
+/// The number of records that each file of the set in `folder` should have: kRecordsPerFile, or that of most files
+/// of a synthetic set, which may be smaller.
 int64_t records_per_file(const std::filesystem::path& folder);
 
 /// The fault of a file of that many bytes; empty: none. records_per_file 0: any whole number.

@@ -10,6 +10,7 @@
 #include "base/paths.h"
 #include "base/random.h"
 #include "base/sha256.h"
+#include "base/shell_word.h"
 #include "data/cifar/cifar_set.h"
 
 namespace ct {
@@ -193,7 +194,8 @@ std::string first_problem(const fs::path& folder) {
   const int64_t records = is_folder(folder, ExitCode::data) ? records_per_file(folder) : kRecordsPerFile;
   for (const std::string& name : all_batch_files()) {
     const fs::path path = folder / name;
-    if (kind_of(path, ExitCode::data) != PathKind::file) return str(path.string(), ": no such file");
+    if (const PathKind kind = kind_of(path, ExitCode::data); kind != PathKind::file)
+      return str(path.string(), kind == PathKind::nothing ? ": no such file" : ": not a file");
     std::error_code error;
     const uint64_t bytes = fs::file_size(path, error);
     if (error) fail_io("look at", path, error.value(), ExitCode::data);
@@ -231,8 +233,11 @@ bool synthetic_there(const fs::path& folder) {
   if (kind == PathKind::nothing || (kind == PathKind::folder && list_folder(folder).empty())) return false;
   const std::string problem = first_problem(folder);  // another process may just have finished
   if (problem.empty()) return true;
+  const auto images = static_cast<int64_t>(batch_files(Split::train).size()) * records_per_file(folder);
+  const fs::path place = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
   fail(ExitCode::data, problem, "; ", folder.string(),
-       " is not a complete synthetic set: delete it, and the program writes it again");
+       " is not a complete synthetic set: delete it, and write it again with: cifar-train data synth --out ",
+       shell_word(place.string()), images > 0 && images < kSyntheticTrain ? str(" --images ", images) : "");
 }
 
 std::string synthetic_sha256(size_t file, int64_t records_per_file) {
