@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/paths.h"
+#include "base/text.h"
 #include "cli/ranks.h"
 #include "fetch/address.h"
 #include "fetch/fetch.h"
@@ -37,9 +39,24 @@ DownloadOptions download_options() {
   return options;
 }
 
+/// "resnet18, resnet34"
+static std::string names_of_weights() {
+  constexpr std::string_view kWeights = "weights:";
+  std::vector<std::string> names;
+  for (const Published& one : published())
+    if (one.key.starts_with(kWeights)) names.push_back(one.key.substr(kWeights.size()));
+  return joined(names, ", ");
+}
+
 std::string file_of_weights(const std::string& file) {
   const Published* const weights = published_weights(file);
-  if (weights == nullptr) return file;
+  if (weights == nullptr) {
+    const bool is_word = !file.empty() && Path(file).filename() == file && !Path(file).has_extension();
+    if (is_word && !is_there(file, ExitCode::checkpoint))
+      fail(ExitCode::usage, in_quotes(file), ": there is no such file: check the path, or give the name of published ",
+           "weights: ", names_of_weights());
+    return file;
+  }
   DownloadOptions options = download_options();
   options.tells_waiting = launch_rank() == 0;
   Console console(true, Verbosity::normal);

@@ -56,13 +56,14 @@ LineFile open_records(FileSystem& files, const Path& path) { return {files, path
 
 /// Another table is not touched.
 LineFile open_table(FileSystem& files, const Path& path) {
-  const std::string csv = kind_of(path) == PathKind::file ? read_file(path) : "";
-  if (!csv.empty() && !csv.starts_with(csv_header() + "\n"))  // a run's own was brought up to date by rewind()
+  const std::string csv = kind_of(path) == PathKind::file ? read_file(path) : "", header = csv_header() + "\n";
+  const bool has_header = csv.starts_with(header);  // a run's own was brought up to date by rewind()
+  if (!has_header && !header.starts_with(csv))
     fail(ExitCode::usage, in_quotes(path.native()),
          " has different columns from those that this program writes, and its folder has no metrics.jsonl: move it "
          "away");
   LineFile file(files, path);
-  if (csv.empty()) file.append(csv_header());
+  if (!has_header) file.append(csv_header());
   return file;
 }
 

@@ -60,6 +60,12 @@ TEST_F(Log, GrowsByWholeLinesAndKeepsOneHeader) {
   EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n" + *csv_line(step_record(2)) + "\n");
 }
 
+TEST_F(Log, CompletesAHeaderThatWasCutOff) {
+  spill(folder / "metrics.csv", csv_header().substr(0, 10));
+  write({step_record(1)});
+  EXPECT_EQ(csv(), csv_header() + "\n" + *csv_line(step_record(1)) + "\n");
+}
+
 TEST_F(Log, GoesOnInANewFileIfItsOwnIsRemoved) {
   MetricsLog log(files, folder.path());
   log.write(step_record(1));

@@ -129,6 +129,7 @@ def lr_find_draws_and_names_a_rate():
     first, begun = (json.loads(good(*linear, *more))["losses"][0] for more in ([], ["--pretrained", weights]))
     expect(first != begun, first, "the weights were not loaded")
     bad(CHECKPOINT, "its tensors have the names of linear's, give --model linear", *words, "--pretrained", weights)
+    bad(USAGE, "the name of published weights: resnet18, resnet34", *words, "--pretrained", "resnet20")
 
 
 @check
