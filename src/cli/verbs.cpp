@@ -114,7 +114,7 @@ std::span<const Verb> verbs() {
       Verb{"completion",
            "print a script that completes words in bash, zsh or fish",
            verb_completion,
-           {"echo 'source <(cifar-train completion bash)' >> ~/.bashrc", "cifar-train completion fish | source"}},
+           {"cifar-train completion bash >> ~/.bashrc", "cifar-train completion fish | source"}},
   };
   return kVerbs;
 }

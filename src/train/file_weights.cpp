@@ -100,8 +100,8 @@ void refuse_element(const LogicalTensor& tensor, int64_t row, size_t element, co
   const uint64_t at = static_cast<uint64_t>(row) * in_row + element;
   const auto holds = [&](const LogicalTensor::Piece& piece) { return static_cast<uint64_t>(piece.end) * in_row > at; };
   const auto piece = std::ranges::find_if(tensor.pieces, holds);
-  fail(ExitCode::checkpoint, in_quotes(piece->file->path().native()), ": tensor ", in_quotes(stored_name(tensor)), " is ",
-       why, " at ", place_of(tensor.shape, at), ": use another file");
+  fail(ExitCode::checkpoint, in_quotes(piece->file->path().native()), ": tensor ", in_quotes(stored_name(tensor)),
+       " is ", why, " at ", place_of(tensor.shape, at), ": use another file");
 }
 
 void each_bucket(const LogicalTensor& tensor, int64_t begin, int64_t end,
