@@ -477,8 +477,9 @@ TEST_P(Processes, AnErrorOfOneRankEndsAllWithItsCode) {
 TEST_P(Processes, AnErrorOfAllIsPrintedOnce) {
   const auto done = supervised(
       4, kPatient, GetParam(),
-      [](Communicator&, const auto& ready) {
+      [](Communicator& comm, const auto& ready) {
         ready();
+        comm.barrier();  // a rank that has not begun yet would learn of a failure elsewhere
         fail(ExitCode::usage, "they differ");
       },
       [](const auto&) {});
