@@ -39,22 +39,13 @@ DownloadOptions download_options() {
   return options;
 }
 
-/// "resnet18, resnet34"
-static std::string names_of_weights() {
-  constexpr std::string_view kWeights = "weights:";
-  std::vector<std::string> names;
-  for (const Published& one : published())
-    if (one.key.starts_with(kWeights)) names.push_back(one.key.substr(kWeights.size()));
-  return joined(names, ", ");
-}
-
 std::string file_of_weights(const std::string& file) {
   const Published* const weights = published_weights(file);
   if (weights == nullptr) {
     const bool is_word = !file.empty() && Path(file).filename() == file && !Path(file).has_extension();
     if (is_word && !is_there(file, ExitCode::checkpoint))
       fail(ExitCode::usage, in_quotes(file), ": there is no such file: check the path, or give the name of published ",
-           "weights: ", names_of_weights());
+           "weights: ", joined(published_networks(), ", "));
     return file;
   }
   DownloadOptions options = download_options();

@@ -33,5 +33,7 @@ std::span<const Published> published();
 const Published* find_published(std::string_view key);
 /// The weights of that network, "resnet18". Null: there are none.
 const Published* published_weights(std::string_view network);
+/// The networks that have some: "resnet18".
+std::vector<std::string> published_networks();
 
 }  // namespace ct

@@ -219,7 +219,6 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
     return sum / comm.size();
   };
   const auto bytes = [&](int64_t mine) { return std::llround(mean(mine)); };
-  const auto share = [&](int64_t mine) { return std::llround(mean(mine) / (threads ? comm.size() : 1)); };
   const auto a_step = [&](int64_t mine) {
     return trained() ? Json(mean(mine) / static_cast<double>(run_.state.step - first_step_)) : Json();
   };
@@ -234,7 +233,7 @@ Json RunSummary::usage(size_t snapshot_bytes, const Traffic& moved, const Traffi
   for (const auto& [category, n] : allocated.items()) total += n.get<int64_t>();
   Json peak = {{"total", total},
                {"process", std::ranges::max(all(peak_resident_bytes()))},
-               {"proportional", share(proportional_bytes())}};
+               {"proportional", std::llround(mean(proportional_bytes()) / (threads ? comm.size() : 1))}};
   peak.update(allocated);
   peak["readable_by_peers"] = bytes(static_cast<int64_t>(comm.allocated_bytes()));
   peak["transient"] = {{"gathered_weights", bytes(std::max(train.gathered_weights, evaluate.gathered_weights))},

@@ -29,8 +29,8 @@ bool runs_as_it_is(const T& op, const std::vector<Value>& values) {
   constexpr bool kUpdate = T::kFacts.role == Role::update;
   static_assert(kUpdate + cpu::InBf16::count<T> + cpu::InBf16ByOneDnn::count<T> + cpu::ThroughF32::count<T> == 1,
                 "how does this operation run in bf16? See device/cpu/layers.h");
-  bool any = false,
-       all = true;  // of the operands that may be bf16: all but vectors, parameters' gradients and integers
+  // Of the operands that may be bf16: all but vectors, gradients of parameters, and integers.
+  bool any = false, all = true;
   const auto look = [&](const Ids& ids, bool may_be_f32) {
     for (ValueId id : ids) {
       const Value& value = values[static_cast<size_t>(id)];
