@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/published_weights.h"
+#include "cli/pretrained.h"
 #include "cli/subverbs.h"
 #include "fetch/fetch.h"
 #include "metrics/console.h"

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "base/utf8.h"
-#include "cli/published_weights.h"
+#include "cli/pretrained.h"
 
 namespace ct {
 namespace {

@@ -1,4 +1,4 @@
-// KEY=VALUE, as --set takes it: from the table of keys.
+// KEY=VALUE, as --set takes it: from the table of keys; values: words_for() of train/config/field.h.
 #include <algorithm>
 #include <map>
 

@@ -8,26 +8,22 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "cli/report/style.h"
 
 namespace ct::report {
 namespace {
 
-constexpr int kLeft = 58, kRight = 62, kTitle = 30, kBelow = 30, kStepLabel = 18;  // px around the curves' place
-constexpr double kWide = 1000;    // units of a curve's x, whatever its width in px
-constexpr size_t kColumns = 500;  // spans of a curve, of up to four points each
+constexpr int kTitle = 30, kBelow = 30, kStepLabel = 18;  // px above and below the curves
+constexpr double kWide = 1000;                            // units of a curve's x, whatever its width in px
+constexpr size_t kColumns = 500;                          // spans of a curve, of up to four points each
 constexpr size_t kMostMarks = 60;
 constexpr double kNameGap = 13;  // px between names at curves' ends
 
-// Colours of equal contrast on their ground, which also differ for the colour-blind.
-constexpr std::array kLightColours = {"#0b5cad", "#c4480c", "#00735c", "#9a3d8f",
-                                      "#7a5c00", "#5a5f66", "#b3194a", "#3d43b8"};
-constexpr std::array kDarkColours = {"#6db3ff", "#ff9a62", "#4fd1b0", "#e79adf",
-                                     "#e3bf4b", "#b4bac2", "#ff87a6", "#a6abff"};
 constexpr std::array kDashes = {"", "7 4", "2 3", "10 3 2 3", "14 4", "4 2 1 2 1 2", "1 4"};
 
 std::string px(double value) { return fmt::format("{:.1f}", value); }
 std::string share(double value) { return fmt::format("{:.2f}%", 100 * value); }
-std::string style_class(size_t style) { return str("s", style % kLightColours.size()); }
+std::string style_class(size_t style) { return str("s", style % kCurveColours); }
 
 /// "12.5,30.0 12.6,31.4", a polyline for each part between gaps.
 std::vector<std::string> polylines(const Curve& curve, const Axis& x, const Axis& y, double height) {
@@ -132,71 +128,7 @@ void widen(std::optional<Range>& all, const std::optional<Range>& one) {
 
 int height_of(const Panel& panel) { return kTitle + panel.height + kBelow; }
 
-enum class Ground : uint8_t { light, dark, paper };
-using NamedColour = std::pair<std::string, std::string>;
-
-std::vector<NamedColour> colours_on(Ground ground) {
-  std::vector<NamedColour> named;
-  switch (ground) {
-    case Ground::light:
-      named = {{"ground", "#fff"}, {"ink", "#1b1f24"}, {"quiet", "#57606a"}, {"grid", "#e3e6ea"}};
-      break;
-    case Ground::dark:
-      named = {{"ground", "#14171c"}, {"ink", "#e8eaed"}, {"quiet", "#a3abb5"}, {"grid", "#2c323a"}};
-      break;
-    case Ground::paper:
-      named = {{"ground", "#fff"}, {"ink", "#000"}, {"quiet", "#444"}, {"grid", "#ddd"}};
-      break;
-  }
-  const auto& curves = ground == Ground::dark ? kDarkColours : kLightColours;
-  for (size_t i = 0; i < curves.size(); ++i) named.emplace_back(str("c", i), curves[i]);
-  return named;
-}
-
-/// How a figure looks, with its colours by name.
-std::string rules() {
-  std::string text = R"(.chart { display: block; font: 12px/1 system-ui, sans-serif; overflow: visible }
-.chart text { fill: var(--ink) }
-.chart .tick { fill: var(--quiet); text-anchor: middle }
-.chart .left { text-anchor: end }
-.chart .title { font-weight: 600; font-size: 13px }
-.chart .name { font-size: 11px; font-weight: 600 }
-.chart .ground { fill: var(--ground) }
-.grid { stroke: var(--grid); stroke-width: 1 }
-.curve { fill: none; stroke-width: 2; stroke-linejoin: round; vector-effect: non-scaling-stroke }
-.faint { stroke-width: 1; opacity: 0.45 }
-.mark { stroke: var(--ground); stroke-width: 1 }
-)";
-  for (size_t i = 0; i < kLightColours.size(); ++i)
-    text += str(".curve.s", i, " { stroke: var(--c", i, ") } .mark.s", i, ", .chart .name.s", i, " { fill: var(--c", i,
-                ") }\n");
-  return text;
-}
-
 }  // namespace
-
-std::string chart_style() {
-  const auto colours = [](const std::vector<NamedColour>& named) {
-    std::string text;
-    for (const auto& [name, colour] : named) text += str(" --", name, ": ", colour, ";");
-    return text;
-  };
-  return str(":root { color-scheme: light dark;", colours(colours_on(Ground::light)), " }\n",
-             "@media (prefers-color-scheme: dark) { :root {", colours(colours_on(Ground::dark)), " } }\n",
-             // paper is white, whatever the screen shows
-             "@media print { :root { color-scheme: light;", colours(colours_on(Ground::paper)), " } }\n",
-             "figure .chart { margin-left: ", kLeft, "px; width: calc(100% - ", kLeft + kRight, "px) }\n",
-             "@media (max-width: 560px) { .chart .second { display: none } }\n", rules());
-}
-
-std::string chart_file_style() {
-  std::string style = rules();
-  for (const auto& [name, colour] : colours_on(Ground::light)) {
-    const std::string variable = "var(--" + name + ")";
-    for (size_t at = 0; (at = style.find(variable, at)) != style.npos;) style.replace(at, variable.size(), colour);
-  }
-  return style;
-}
 
 std::string tick_label(double value, Unit unit) {
   return unit == Unit::percent ? tick_text(std::round(value * 1e6) / 1e4) : tick_text(value);
@@ -258,8 +190,8 @@ void draw(Markup& out, const Figure& figure, std::optional<int> width) {
   out.open("svg", {{"class", "chart"},
                    {"role", "img"},
                    {"aria-labelledby", title + " " + description},
-                   {"x", str(kLeft)},
-                   {"width", width ? str(*width - kLeft - kRight) : "100%"},
+                   {"x", str(kChartLeft)},
+                   {"width", width ? str(*width - kChartLeft - kChartRight) : "100%"},
                    {"height", str(height_of(figure))},
                    {"overflow", "visible"}});
   out.element("title", figure.title, {{"id", title}});
@@ -267,7 +199,7 @@ void draw(Markup& out, const Figure& figure, std::optional<int> width) {
   int top = 0;
   for (const Panel* panel : drawn) {
     const Axis y = panel->axis(*panel->range(), panel->height / 45);
-    out.element("text", panel->title_with(y), {{"class", "title"}, {"x", str(-kLeft)}, {"y", str(top + 16)}});
+    out.element("text", panel->title_with(y), {{"class", "title"}, {"x", str(-kChartLeft)}, {"y", str(top + 16)}});
     out.open("svg",
              {{"y", str(top + kTitle)}, {"width", "100%"}, {"height", str(panel->height)}, {"overflow", "visible"}});
     draw_panel(out, *panel, x, y, panel == drawn.back());

@@ -59,12 +59,6 @@ std::string tick_label(double value, Unit unit);
 /// A short line in a curve's style, for legends.
 void draw_sample(Markup& out, size_t style);
 
-/// The style sheet of figures, for a light and a dark ground: variables --ink, --quiet, --grid, --ground and the
-/// colours of curves.
-std::string chart_style();
-/// The same for a file of a figure alone, on a light ground: many programs that show pictures know no variables.
-std::string chart_file_style();
-
 /// A name for each of `ends`, at its height but at least `gap` from the others, within 0 to `height`.
 std::vector<double> spread(std::vector<double> ends, double gap, double height);
 

@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "cli/csv_table.h"
 #include "cli/report/figures.h"
+#include "cli/report/style.h"
 
 namespace ct::report {
 namespace {

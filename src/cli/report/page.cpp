@@ -9,8 +9,8 @@
 #include "cli/report/comparison.h"
 #include "cli/report/evaluation_section.h"
 #include "cli/report/figures.h"
-#include "cli/report/page_style.h"
 #include "cli/report/runs_section.h"
+#include "cli/report/style.h"
 #include "cli/report/tables.h"
 #include "cli/report/texts.h"
 
@@ -273,8 +273,7 @@ void write_head(Markup& out, const Report& report) {
                    "style-src 'unsafe-inline'; img-src data:\">\n"));
   out.element("title", shortened(report.title) + " - cifar-train report");
   out.open("style");
-  out.verbatim(chart_style());
-  out.verbatim(kPageStyle);
+  out.verbatim(page_style());
   out.verbatim(kEvaluationStyle);
   out.close("style");
   out.verbatim("</head>\n<body>\n");

@@ -88,7 +88,7 @@ ExitCode SweepRunner::run() {
   lock.keep();
   in_place_ = [&lock] { return lock.in_place(); };
   records_.emplace(files_, options_.out / kSweepRecords);
-  if (const Json plan = plan_record(); plan != before.plan) records_->append(plan.dump());
+  if (const Json plan = sweep_record(runs_, options_.initial); plan != before.plan) records_->append(plan.dump());
   end_what_was_killed(before.open);
   run_all();
   write_results();
@@ -118,57 +118,34 @@ SweepRunner::Records SweepRunner::look() {
   Records before;
   const Path path = options_.out / kSweepRecords;
   if (!is_there(path)) return before;
-  std::istringstream lines(read_file(path));
-  for (std::string line; std::getline(lines, line);) {
-    const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object()) continue;
+  for (const SweepRecord& record : read_sweep_records(path)) {
     take_record(record, before.open);
-    if (record.value("event", Json()) == "sweep") before.plan = record;
+    if (record.event == "sweep") before.plan = record.whole;
   }
   return before;
 }
 
-/// For reports, also while most runs have not begun: the names of all runs, and the keys that they vary.
-Json SweepRunner::plan_record() const {
-  Json runs = Json::array(), keys = Json::array();
-  for (const SweepOutcome& outcome : runs_) {
-    runs.push_back(outcome.run.folder());
-    for (const ConfigOverride& set : outcome.run.overrides())
-      if (std::ranges::find(keys, Json(set.key)) == keys.end()) keys.push_back(set.key);
-  }
-  return {{"event", "sweep"}, {"initial", options_.initial}, {"runs", runs}, {"keys", keys}};
-}
-
 /// A run needs no more when it was trained, or diverged, with this very configuration.
-void SweepRunner::take_record(const Json& record, std::map<size_t, double>& open) {
-  const auto text = [&](const char* key) {
-    const auto at = record.find(key);
-    return at != record.end() && at->is_string() ? at->get<std::string>() : "";
-  };
-  const auto number = [&](const char* key) {
-    const auto at = record.find(key);
-    return at != record.end() && at->is_number() ? at->get<double>() : 0;
-  };
-  if (text("event") == "sweep" && text("initial") != options_.initial)
+void SweepRunner::take_record(const SweepRecord& record, std::map<size_t, double>& open) {
+  if (record.event == "sweep" && record.initial != options_.initial)
     fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()), " holds another sweep, whose runs began ",
-         text("initial").empty() ? "without --init" : "with " + text("initial"),
+         record.initial.empty() ? "without --init" : "with " + record.initial,
          ": restore this, or give another --output");
-  const auto found = std::ranges::find(runs_, text("run"), [](const SweepOutcome& o) { return o.run.folder(); });
-  const bool ended = text("event") == "run";
+  const auto found = std::ranges::find(runs_, record.run, [](const SweepOutcome& o) { return o.run.folder(); });
+  const bool ended = record.event == "run";
   if (found == runs_.end() && ended)
     fail(ExitCode::usage, "output folder ", in_quotes(options_.out.native()),
-         " holds another sweep: this one has no run ", in_quotes(text("run")), "; give another --output");
+         " holds another sweep: this one has no run ", in_quotes(record.run), "; give another --output");
   if (found == runs_.end()) return;
   const auto i = static_cast<size_t>(found - runs_.begin());
-  if (text("event") == "begin") open[i] = number("time");
+  if (record.event == "begin") open[i] = record.time;
   if (!ended) return;
   open.erase(i);
-  const bool same = text("config_crc32c") == found->fingerprint && is_folder(folder(i));
-  const double code = number("code");
-  found->seconds += number("seconds");
-  found->result = same && code == 0 ? read_result(folder(i), found->config) : std::nullopt;
-  found->finished = found->result ? text("ended") : "";
-  processes_[i].code = same && code == kDiverged ? kDiverged : 0;
+  const bool same = record.config_crc32c == found->fingerprint && is_folder(folder(i));
+  found->seconds += record.seconds;
+  found->result = same && record.code == 0 ? read_result(folder(i), found->config) : std::nullopt;
+  found->finished = found->result ? record.ended : "";
+  processes_[i].code = same && record.code == kDiverged ? kDiverged : 0;
 }
 
 void SweepRunner::require_same_settings() const {
@@ -203,14 +180,8 @@ void SweepRunner::end_what_was_killed(const std::map<size_t, double>& open) {
 
 /// Adds the seconds of a process that has ended.
 void SweepRunner::record_end(size_t number, double seconds) {
-  append(end_record(number, seconds));
+  append(end_record(runs_[number], processes_[number].code, seconds));
   runs_[number].seconds += seconds;
-}
-
-Json SweepRunner::end_record(size_t number, double seconds) const {
-  return {
-      {"event", "run"},     {"run", runs_[number].run.folder()},       {"code", processes_[number].code},
-      {"seconds", seconds}, {"ended", local_time(std::time(nullptr))}, {"config_crc32c", runs_[number].fingerprint}};
 }
 
 void SweepRunner::append(const Json& record) {
@@ -226,9 +197,9 @@ void SweepRunner::begin_records_anew() {
   records_.emplace(files_, options_.out / kSweepRecords);
   console_.note(str("warning: ", in_quotes((options_.out / kSweepRecords).native()),
                     " was removed or replaced while the sweep was using it: it is written anew"));
-  records_->append(plan_record().dump());
+  records_->append(sweep_record(runs_, options_.initial).dump());
   for (size_t i = 0; i < runs_.size(); ++i)
-    if (runs_[i].seconds > 0) records_->append(end_record(i, runs_[i].seconds).dump());
+    if (runs_[i].seconds > 0) records_->append(end_record(runs_[i], processes_[i].code, runs_[i].seconds).dump());
 }
 
 /// Somebody may have put a file there since the sweep began.
@@ -332,8 +303,7 @@ void SweepRunner::start(size_t number) {
     return report(number, str("cannot begin: ", e.what()));
   }
   free_places_.pop_front();
-  const double now = since_1970(std::chrono::system_clock::now());
-  append({{"event", "begin"}, {"run", runs_[number].run.folder()}, {"time", now}});
+  append(begin_record(runs_[number], since_1970(std::chrono::system_clock::now())));
   report(number, "begins");
 }
 

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cli/children.h"
 #include "cli/sweep/progress.h"
+#include "cli/sweep/records.h"
 #include "cli/sweep/results.h"
 #include "metrics/console.h"
 #include "metrics/metrics_log.h"
@@ -54,13 +55,11 @@ class SweepRunner {
     std::string problem;  // the reason why it could not begin
   };
 
-  Json plan_record() const;
-  void take_record(const Json& record, std::map<size_t, double>& open);
+  void take_record(const SweepRecord& record, std::map<size_t, double>& open);
   void end_what_was_killed(const std::map<size_t, double>& open);
   /// Throws Error(usage) if a run was begun with settings that this sweep does not have.
   void require_same_settings() const;
   void record_end(size_t number, double seconds);
-  Json end_record(size_t number, double seconds) const;
   void append(const Json& record);
   void begin_records_anew();
   void require_replaceable(std::string_view name) const;

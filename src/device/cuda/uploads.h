@@ -1,4 +1,5 @@
-// Uploads by a stream of their own.
+// Uploads of large blocks, such as pixels, by a stream of their own. What a step needs of the host beside them, such as
+// the indices of its images, travels by engine/feed.h.
 #pragma once
 
 #include "device/backend.h"

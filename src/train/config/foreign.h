@@ -45,11 +45,11 @@ bool is_harmless(const InertKey& inert, const document::Node& value);
 /// The error for a value that may not be ignored: "KEY VALUE is not supported by this version; use ...".
 std::string refusal_of(const InertKey& inert, const std::string& key, const document::Node& value);
 /// An alias of a key; `given_up`: deprecated, with a warning.
-struct OtherName {
+struct KeyAlias {
   std::string_view theirs, ours;
   bool given_up = false;
 };
-std::span<const OtherName> other_names();
+std::span<const KeyAlias> key_aliases();
 
 /// A deprecated switch: `theirs: when` means `ours: value`, with a warning.
 struct OldForm {

@@ -289,7 +289,7 @@ Json json_schema() {
     else
       tree.add(inert.key, of_inert(inert));
   }
-  for (const OtherName& other : other_names()) {
+  for (const KeyAlias& other : key_aliases()) {
     Json& block = tree.block_of(std::string(other.theirs));
     const auto last = [](std::string_view key) { return std::string(key.substr(key.rfind('.') + 1)); };
     Json same = block["properties"][last(other.ours)];

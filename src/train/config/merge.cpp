@@ -20,9 +20,9 @@ using document::quoted;
 
 constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
 
-const OtherName* other_name(const std::string& key) {
-  const auto found = std::ranges::find(other_names(), key, &OtherName::theirs);
-  return found == other_names().end() ? nullptr : &*found;
+const KeyAlias* other_name(const std::string& key) {
+  const auto found = std::ranges::find(key_aliases(), key, &KeyAlias::theirs);
+  return found == key_aliases().end() ? nullptr : &*found;
 }
 
 /// What a value of a key said of old; nullptr: it says what it says.
@@ -49,7 +49,7 @@ bool is_auto(const Node& node) { return node.kind == Kind::text && node.text == 
 /// A key and its other name in one block would each win or lose by chance.
 void refuse_both(const Node& map, const std::string& block, const Entry& entry) {
   const std::string key = block + entry.key;
-  if (const OtherName* other = other_name(key); other && has_entry(map, last_part(other->ours))) {
+  if (const KeyAlias* other = other_name(key); other && has_entry(map, last_part(other->ours))) {
     const std::string ours = last_part(other->ours);
     if (other->given_up)
       fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", ours,
@@ -299,7 +299,7 @@ void Merge::remark(const Mark& mark, const std::string& old, const std::string& 
 
 /// The key's name here.
 std::string Merge::own_key(const std::string& block, const std::string& name, const Mark& mark) {
-  const OtherName* other = other_name(block + name);
+  const KeyAlias* other = other_name(block + name);
   if (other == nullptr) return block + name;
   const std::string ours(other->ours);
   if (other->given_up) remark(mark, name, last_part(ours));

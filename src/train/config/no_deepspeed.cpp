@@ -21,7 +21,7 @@ const InertKey* find_inert(const std::string&) { return nullptr; }
 bool is_harmless(const InertKey&, const document::Node&) { return false; }
 std::string refusal_of(const InertKey&, const std::string&, const document::Node&) { return ""; }
 
-std::span<const OtherName> other_names() { return {}; }
+std::span<const KeyAlias> key_aliases() { return {}; }
 std::span<const OldForm> old_forms() { return {}; }
 
 std::vector<document::Node> in_own_words(const document::Node& root) { return {root}; }

@@ -1,10 +1,10 @@
-// DeepSpeed's other names of its keys, and what it once said otherwise.
+// Other names of keys in DeepSpeed configurations, and what once had another form. Values have none.
 #include "train/config/foreign.h"
 
 namespace ct {
 namespace {
 
-constexpr OtherName kOtherNames[] = {
+constexpr KeyAlias kKeyAliases[] = {
     {"bfloat16", "bf16"},
     {"zero_optimization.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size"},
     {"zero_optimization.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold"},
@@ -28,7 +28,7 @@ constexpr OldForm kOldForms[] = {
 
 }  // namespace
 
-std::span<const OtherName> other_names() { return kOtherNames; }
+std::span<const KeyAlias> key_aliases() { return kKeyAliases; }
 
 std::span<const OldForm> old_forms() { return kOldForms; }
 

@@ -1,4 +1,4 @@
-#include "cli/published_weights.h"
+#include "cli/pretrained.h"
 
 #include <cstdlib>
 #include <regex>
