@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "metrics/log_format.h"
+#include "base/text.h"
 
 namespace ct {
 

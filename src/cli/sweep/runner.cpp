@@ -14,7 +14,6 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "checkpoint/run_lock.h"
-#include "metrics/log_format.h"
 #include "train/config/load.h"
 #include "train/config/resume.h"
 #include "train/device.h"
