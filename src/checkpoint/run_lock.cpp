@@ -79,8 +79,7 @@ RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock
   if (!locked_ && error == EWOULDBLOCK) in_use("");
   if (!locked_ && error != ENOLCK && error != EOPNOTSUPP && error != ENOSYS) fail_io("lock", file_.path(), error);
   if (locked_) {
-    file_.truncate(0);
-    file_.write(lock_text() + "\n");
+    name_holder();
   } else {
     wait.say(str(in_quotes(out.native()), " is on a file system without locks (", std::strerror(error),
                  "): ", kHolderName, " keeps other runs out instead"));
@@ -93,6 +92,21 @@ RunLock::RunLock(FileSystem& files, const Path& out, const Wait& wait) : RunLock
   }
   if (!locked_ && is_of_living_process(text_of_lock()))
     in_use(str("; if it is no run, remove ", in_quotes((out / kLockName).native())));
+}
+
+void RunLock::name_holder() {
+  file_.truncate(0);
+  const std::string text = lock_text() + "\n";
+  for (auto rest = std::as_bytes(std::span(text)); !rest.empty();) {
+    const ssize_t written = uninterrupted([&] { return files_.write(file_.fd(), rest); });
+    if (written >= 0) {
+      rest = rest.subspan(static_cast<size_t>(written));
+      continue;
+    }
+    const int error = errno;
+    if (error != ENOSPC && error != EDQUOT) fail_io("write", file_.path(), error);
+    return file_.truncate(0);  // half a name would be another's
+  }
 }
 
 std::string RunLock::text_of_lock() const {

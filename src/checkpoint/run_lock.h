@@ -45,6 +45,9 @@ class RunLock {
 
  private:
   RunLock(FileSystem& files, const Path& out, std::vector<Path> made);
+  /// Writes who holds the lock into it. A full disk is no error: the lock holds without, and what takes it may be about
+  /// to make room.
+  void name_holder();
   std::string text_of_lock() const;
 
   FileSystem& files_;

@@ -281,13 +281,7 @@ Path Store::path_of(int64_t step) const {
   return !is_there(final) && is_there(old) ? old : final;
 }
 
-std::vector<std::string> Store::verify(int64_t step) const {
-  std::vector<std::string> lines;
-  for (const Error& e : problems_of(step)) lines.emplace_back(e.what());
-  return lines;
-}
-
-std::vector<Error> Store::problems_of(int64_t step) const {
+std::vector<Error> Store::verify(int64_t step) const {
   std::vector<Error> problems;
   const auto add = [&problems](const Error& e) { problems.push_back(e); };
   try {
@@ -308,9 +302,9 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
   const auto steps = list();
   std::optional<Error> unread;
   for (size_t i = steps.size(); i-- > 0;) {
-    auto problems = problems_of(steps[i]);
+    auto problems = verify(steps[i]);
     // Asked again, because a resume forgets what is newer than its checkpoint, and faults of a network pass.
-    if (!problems.empty()) problems = problems_of(steps[i]);
+    if (!problems.empty()) problems = verify(steps[i]);
     if (problems.empty()) return steps[i];
     for (const Error& e : problems) {
       report(e.what());

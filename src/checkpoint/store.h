@@ -80,8 +80,9 @@ class Store {
   /// Steps of all checkpoints, good or not, ascending. Other files of the folder are ignored.
   std::vector<int64_t> list() const;
   Path path_of(int64_t step) const;
-  /// All faults of a checkpoint, one line each with file and tensor; empty: it is good.
-  std::vector<std::string> verify(int64_t step) const;
+  /// All faults of a checkpoint, each with file and tensor; empty: it is good. Error(io) of a file that cannot be read,
+  /// which may pass, Error(checkpoint) of damage. Throws Error(memory).
+  std::vector<Error> verify(int64_t step) const;
   /// The newest checkpoint that verifies; nullopt if there is no checkpoint at all. `report` is called with a line for
   /// each damaged one that is passed over; if none verifies: Error(ExitCode::checkpoint), or Error(io) if one could not
   /// be read.
@@ -100,7 +101,6 @@ class Store {
 
  private:
   Path scratch(std::string_view prefix, int64_t step) const;
-  std::vector<Error> problems_of(int64_t step) const;
   void remove_trash();
   void remove_checkpoint(int64_t step);
   void remove_step_folder(const Path& path);

@@ -97,6 +97,22 @@ std::vector<LogicalTensor> all_tensors(const Checkpoint& checkpoint) {
   return tensors;
 }
 
+bool is_unread(const Error& error) { return error.code() == ExitCode::io; }
+
+/// What `look` finds or throws; if a file cannot be read, it looks again, because faults of a network pass.
+std::vector<Error> problems_seen(const std::function<std::vector<Error>()>& look) {
+  const auto once = [&]() -> std::vector<Error> {
+    try {
+      return look();
+    } catch (const Error& error) {
+      if (error.code() == ExitCode::memory) throw;
+      return {error};
+    }
+  };
+  std::vector<Error> problems = once();
+  return std::ranges::any_of(problems, is_unread) ? once() : problems;
+}
+
 /// A link that leads nowhere is not.
 bool is_gone(const Path& path) { return kind_of_entry(path) == PathKind::nothing; }
 
@@ -114,7 +130,7 @@ int ls(const Words& words) {
   std::printf("%10s  %8s  %-19s  %5s  %s\n", "step", "size", "saved", "ranks", "state");
   for (const int64_t step : store.list()) {
     const Path folder = store.path_of(step);
-    auto problems = store.verify(step);
+    std::vector<Error> problems = problems_seen([&] { return store.verify(step); });
     std::vector<std::string> not_finite;
     std::string ranks = "-";
     try {
@@ -124,12 +140,15 @@ int ls(const Words& words) {
         not_finite = ct::not_finite(all_tensors(checkpoint));
       }
     } catch (const Error& e) {
-      problems.emplace_back(e.what());
+      problems.push_back(e);
     }
     if (is_gone(folder)) continue;  // a run that is still going has removed it meanwhile
-    for (const std::string& line : problems) warn(line);
+    for (const Error& problem : problems) warn(problem.what());
     if (!not_finite.empty()) warn(str(folder.native(), ": ", not_finite_text(not_finite)));
-    const char* state = !problems.empty() ? "damaged" : not_finite.empty() ? "good" : "not finite";
+    const char* state = !problems.empty() && std::ranges::all_of(problems, is_unread) ? "unreadable"
+                        : !problems.empty()                                           ? "damaged"
+                        : not_finite.empty()                                          ? "good"
+                                                                                      : "not finite";
     std::printf("%10lld  %8s  %-19s  %5s  %s\n", static_cast<long long>(step), human_bytes(bytes_in(folder)).c_str(),
                 time_of(folder / "manifest.json").c_str(), ranks.c_str(), state);
   }
@@ -329,53 +348,51 @@ int diff(const Words& words) {
 }
 
 /// Prints "good" or its problems, which are added to `problems`. What is not finite is as it was written: no problem.
-void report(const Path& path, const std::vector<std::string>& wrong, std::vector<std::string>& problems,
+void report(const Path& path, const std::vector<Error>& wrong, std::vector<Error>& problems,
             const std::vector<std::string>& not_finite = {}, const char* remark = "") {
   const std::string but = not_finite.empty() ? "" : ", but " + not_finite_text(not_finite);
   if (wrong.empty()) std::printf("%s: good%s%s\n", printable(path.native()).c_str(), printable(but).c_str(), remark);
-  for (const std::string& line : wrong) std::printf("%s\n", printable(line).c_str());
+  for (const Error& problem : wrong) std::printf("%s\n", printable(problem.what()).c_str());
   problems.insert(problems.end(), wrong.begin(), wrong.end());
 }
 
 enum class Missing { is_a_problem, was_removed };  // was_removed: by a run that is still going
 
-void verify_file(const Path& path, std::vector<std::string>& problems, Missing missing = Missing::is_a_problem) {
-  std::vector<std::string> wrong, not_finite;
+void verify_file(const Path& path, std::vector<Error>& problems, Missing missing = Missing::is_a_problem) {
+  std::vector<std::string> not_finite;
   bool checksums = true;
-  try {
+  const auto wrong = problems_seen([&] {
     const SafetensorsFile file(path, SafetensorsFile::Check::header);
-    wrong = file.damaged_tensors();
+    std::vector<Error> damaged;
+    for (const std::string& line : file.damaged_tensors()) damaged.emplace_back(ExitCode::checkpoint, line);
     checksums = file.checksums();
     not_finite = ct::not_finite(logical_tensors(std::span(&file, 1)));
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::memory) throw;
-    wrong = {error.what()};
-  }
+    return damaged;
+  });
   if (!wrong.empty() && missing == Missing::was_removed && is_gone(path)) return;
   report(path, wrong, problems, not_finite, checksums ? "" : " (it has no checksums: only its layout was checked)");
 }
 
-/// `open` throws what is wrong with a checkpoint that is not open.
-void verify_opened(const std::function<Checkpoint()>& open, const Path& path, std::vector<std::string> wrong,
-                   std::vector<std::string>& problems, Missing missing) {
+/// `open` throws what is wrong with a checkpoint of which nothing else is.
+void verify_opened(const std::function<Checkpoint()>& open, const Path& path, std::vector<Error> wrong,
+                   std::vector<Error>& problems, Missing missing) {
   std::vector<std::string> not_finite;
-  try {
-    if (wrong.empty()) not_finite = ct::not_finite(all_tensors(open()));
-  } catch (const Error& error) {
-    if (error.code() == ExitCode::memory) throw;
-    wrong = {error.what()};
-  }
+  if (wrong.empty())
+    wrong = problems_seen([&] {
+      not_finite = ct::not_finite(all_tensors(open()));
+      return std::vector<Error>();
+    });
   if (!wrong.empty() && missing == Missing::was_removed && is_gone(path)) return;
   report(path, wrong, problems, not_finite);
 }
 
-void verify_step(const Store& store, int64_t step, const Path& path, std::vector<std::string>& problems,
+void verify_step(const Store& store, int64_t step, const Path& path, std::vector<Error>& problems,
                  Missing missing = Missing::is_a_problem) {
-  verify_opened([&] { return load_checkpoint(path, {}, SafetensorsFile::Check::header); }, path, store.verify(step),
-                problems, missing);
+  verify_opened([&] { return load_checkpoint(path, {}, SafetensorsFile::Check::header); }, path,
+                problems_seen([&] { return store.verify(step); }), problems, missing);
 }
 
-void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
+void verify_checkpoint(const Path& path, std::vector<Error>& problems) {
   if (const auto step = step_of(path.filename().native())) {
     FileSystem files;
     return verify_step(Store(files, path.parent_path(), {}, require_resumable), *step, path, problems);
@@ -388,7 +405,7 @@ void verify_checkpoint(const Path& path, std::vector<std::string>& problems) {
   verify_opened(open, path, {}, problems, Missing::is_a_problem);
 }
 
-void verify_run(const Path& path, std::vector<std::string>& problems) {
+void verify_run(const Path& path, std::vector<Error>& problems) {
   const RunCheckpoints checkpoints(path);
   const Store& store = checkpoints.store();
   for (const int64_t step : store.list()) verify_step(store, step, store.path_of(step), problems, Missing::was_removed);
@@ -405,7 +422,7 @@ int verify_checkpoint(const Words& words) {
   app.add_option("PATH", paths, "weights files, or folders of checkpoints or runs (everything in them)")->required();
   if (!parse(app, words)) return 0;
 
-  std::vector<std::string> problems;
+  std::vector<Error> problems;
   for (const std::string& text : paths) {
     const Path path = without_slash(text);
     try {
@@ -422,11 +439,13 @@ int verify_checkpoint(const Words& words) {
       }
     } catch (const Error& error) {
       if (error.code() == ExitCode::memory || error.code() == ExitCode::usage) throw;
-      report(path, {error.what()}, problems);
+      report(path, {error}, problems);
     }
   }
   if (problems.empty()) return 0;
-  fail(ExitCode::checkpoint, problems.front(),
+  const auto damaged = std::ranges::find_if_not(problems, is_unread);
+  const Error& worst = damaged != problems.end() ? *damaged : problems.front();
+  fail(is_unread(worst) ? ExitCode::io : ExitCode::checkpoint, worst.what(),
        problems.size() > 1 ? str(" (and ", problems.size() - 1, " more problems, listed above)") : "");
 }
 

@@ -25,7 +25,9 @@ void require_replaceable_table(const Path& path, std::string_view header, std::s
   const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), header.size()));
   if (begin != header)
     fail(ExitCode::usage, option, " ", in_quotes(path.native()),
-         " was not written by this program, which would replace it: give another file, or remove it first");
+         " is another table, or was not written by this program, which would replace it: give another file, or remove "
+         "it "
+         "first");
 }
 
 }  // namespace ct

@@ -28,7 +28,7 @@ int data_fetch(const Words& words) {
                               ->capture_default_str();
   app.add_option("--mirror", mirrors,
                  str("the address of a folder that has the published files, instead of the published addresses; "
-                     "several are tried in their order (default: ",
+                     "given several times, they are tried in their order (default: ",
                      kMirrorVariable, ", addresses between blanks)"))
       ->check(mirror_problem)
       ->allow_extra_args(false);

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/new_folder.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "base/utf8.h"
@@ -49,9 +48,10 @@ int import_file(const Words& words) {
   const std::string yaml = result.broken.empty() ? result.yaml : "";  // which would not load
   const std::string text = str("# From ", printable(source_name(path)), ":\n", report(result, "#   "), yaml);
   if (!out.empty() && result.broken.empty()) {
-    if (is_there(out)) fail(ExitCode::usage, "--out ", in_quotes(out), ": exists already; give another name");
+    if (kind_of_entry(out) != PathKind::nothing)
+      fail(ExitCode::usage, "--out ", in_quotes(out), ": exists already; give another name");
     FileSystem files;
-    write_new_file(files, out, std::as_bytes(std::span(text)));
+    write_file_atomic(files, out, text);
   }
   std::fputs((out.empty() ? text : report(result, "")).c_str(), stdout);
   if (!result.broken.empty()) fail(ExitCode::usage, result.broken);

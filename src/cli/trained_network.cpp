@@ -24,8 +24,8 @@ DType dtype_of(const std::string& word, const WeightsInfo& info, const std::stri
   const std::string name = word.empty() ? info.compute : word;
   const DType type = name == "bf16" ? DType::bf16 : name == "fp16" || name == "f16" ? DType::f16 : DType::f32;
   if (const std::string problem = backend.problem_with(type); !problem.empty())
-    fail(ExitCode::usage, word.empty() ? in_quotes(checkpoint) + " was computed with in " : "--dtype ", name, ": ",
-         problem, "; use --dtype fp32");
+    fail(ExitCode::usage, word.empty() ? in_quotes(checkpoint) + " was trained in " : "--dtype ", name, ": ", problem,
+         "; use --dtype fp32");
   return type;
 }
 

@@ -50,7 +50,7 @@ class Damage : public testing::TestWithParam<const char*> {
   std::string problems() const {
     std::string all;
     try {
-      for (const std::string& line : store_.verify(kStep)) all += line + "\n";
+      for (const Error& problem : store_.verify(kStep)) all += str(problem.what(), "\n");
       store_.load(kStep);
       EXPECT_EQ(all, "") << "and yet it is loaded";
       return "";

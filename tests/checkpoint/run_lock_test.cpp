@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -287,6 +288,32 @@ TEST(RunLock, ALockThatFailsIsNamed) {
       EXPECT_EQ(e.code(), ExitCode::io) << e.what();
       EXPECT_NE(std::string(e.what()).find(folder.path().native()), std::string::npos) << e.what();
     }
+  }
+}
+
+TEST(RunLock, AFullDiskIsLockedWithoutAName) {
+  for (const Fault fault : {Fault::enospc, Fault::edquot, Fault::full}) {
+    TemporaryFolder folder, backups;
+    spill(folder / kLockName, "");
+    int named = 0;
+    for (int at = 0; at < 4; ++at) {
+      FaultyFileSystem failing(fault, at, backups.path());
+      std::optional<RunLock> lock;
+      try {
+        lock.emplace(failing, folder.path());
+      } catch (const Error& e) {  // not even opened
+        EXPECT_EQ(e.code(), ExitCode::io) << e.what();
+        continue;
+      }
+      const std::string text = read_file(folder / kLockName);
+      EXPECT_TRUE(text.empty() || text.ends_with("\n")) << text;
+      named += text.empty() ? 0 : 1;
+      FileSystem files;
+      EXPECT_NE(error_of(ExitCode::usage, [&] { RunLock second(files, folder.path()); }).find("in use"),
+                std::string::npos);
+    }
+    EXPECT_LT(named, 4) << "no write failed";
+    EXPECT_GT(named, 0);
   }
 }
 

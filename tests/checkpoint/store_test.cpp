@@ -93,7 +93,7 @@ TEST_F(StoreTest, DamageIsNamedAndAnOlderCheckpointTaken) {
       ASSERT_NE(error_of(ExitCode::checkpoint, [&] { store_.load(2); }), "");
     }
     std::filesystem::remove(path);
-    EXPECT_NE(store_.verify(2).at(0).find("missing"), std::string::npos);
+    EXPECT_NE(std::string(store_.verify(2).at(0).what()).find("missing"), std::string::npos);
     spill(folder_ / "elsewhere", text);
     std::filesystem::create_symlink(folder_ / "elsewhere", path);
     EXPECT_EQ(store_.newest_good(ignore), 1) << "links are refused";
@@ -111,7 +111,7 @@ TEST_F(StoreTest, DamagedTensorIsNamed) {
   text.back() = static_cast<char>(text.back() ^ 1);  // the last name is "ints"
   std::filesystem::remove(path);
   spill(path, text);
-  EXPECT_NE(store_.verify(1).at(0).find("'ints'"), std::string::npos);
+  EXPECT_NE(std::string(store_.verify(1).at(0).what()).find("'ints'"), std::string::npos);
 }
 
 TEST_F(StoreTest, HostileManifests) {

@@ -1,6 +1,7 @@
 """Whole runs of 2 ranks on a disk that fails at its N-th operation, for every N: a start with its saves, event file and
-replacements of best.bin; a resume; a reset; an export; a conversion to a packed file. Then the same command, on a disk that
-works, must find the old or the new state, whole, and end with the bits of an uninterrupted run.
+replacements of best.bin; a resume; a reset; an export; a conversion to a packed file; an import of a configuration.
+Then the same command, on a disk that works, must find the old or the new state, whole, and end with the bits of an
+uninterrupted run.
 
 The disk is that of cifar-train-faulty (tests/faulty/), which is built beside the program. A sample of the cases by
 default; all of them with CIFAR_TRAIN_FULL=1, on as many processes as CIFAR_TRAIN_FAULT_JOBS says (default: the cores).
@@ -253,7 +254,41 @@ class Convert(Replacement):
         return path("fewer.ctpack")
 
 
-SCENARIOS = {"start": Training(), "resume": Resume(), "reset": Reset(), "export": Export(), "onnx": ExportOnnx(), "convert": Convert()}
+class Import(Replacement):
+    """A new file, which is never replaced."""
+    name = "ours.yaml"
+
+    def prepare(self, output):
+        os.makedirs(output)
+
+    def outcome(self, output):
+        return ["config", "import", theirs(), "--out", os.path.join(output, self.name)]
+
+    @functools.lru_cache(None)
+    def new(self):
+        os.makedirs(path("imported"))
+        succeeds(*self.outcome(path("imported")))
+        return path("imported", self.name)
+
+    def check_found(self, output, done):
+        if os.path.exists(os.path.join(output, self.name)):
+            self.check_whole(output)
+
+    def go_on(self, output, fault):
+        if not os.path.exists(os.path.join(output, self.name)):
+            return super().go_on(output, fault)
+        again = finish(start([PROGRAM, *self.outcome(output)]))
+        fails(USAGE, again, self.name, "exists already")
+        return again
+
+
+@functools.lru_cache(None)
+def theirs():
+    return written("ds_config.json", '{"train_batch_size": 16, "optimizer": {"type": "Adam", "params": {"lr": 0.001}}}')
+
+
+SCENARIOS = {"start": Training(), "resume": Resume(), "reset": Reset(), "export": Export(), "onnx": ExportOnnx(),
+             "convert": Convert(), "import": Import()}
 
 
 # ---- faults
@@ -380,6 +415,33 @@ def an_export_as_onnx():
 @check
 def a_conversion():
     fail_everywhere("convert", 8)
+
+
+@check
+def an_import():
+    fail_everywhere("import", 16)
+
+
+@check
+def a_checkpoint_that_cannot_be_read_is_not_called_damaged():
+    """A fault that passes is none; one that lasts is of the disk (8), not of the checkpoint (5)."""
+    def verified(fault, at):
+        folder = path("verify-%s-%d-disk" % (fault, at))
+        done = finish(start([FAULTY, "ckpt", "verify", whole()], env=fault_of(fault, at, 0, folder)))
+        return (done, *report_of(folder))
+
+    done, _, counts = verified("none", -1)
+    expect_equal(done.returncode, DONE, done.stderr)
+    ends = collections.Counter()
+    for fault in ("eio", "estale", "lasting", "gone"):
+        for at in range(0, counts[fault], 1 if FULL else 5):
+            done, failed, _ = verified(fault, at)
+            ends[fault, done.returncode] += 1
+            expect(done.returncode in (DONE, IO), fault, at, failed, done.stdout, done.stderr)
+            if done.returncode == IO:
+                fails(IO, done, whole())
+    expect(ends["eio", DONE] > 0 and ends["estale", DONE] > 0, "faults that pass", ends)
+    expect(ends["lasting", IO] > 0 and ends["gone", IO] > 0, "faults that last", ends)
 
 
 main()
