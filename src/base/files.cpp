@@ -267,6 +267,10 @@ void MappedFile::require_unchanged(ExitCode code) const {
     fail(code, in_quotes(path_.native()),
          ": its time of modification changed while it was in use; start again if its content is the same, otherwise "
          "restore the file first");
+  if (here && was_cut())
+    fail(ExitCode::io, in_quotes(path_.native()),
+         ": could not be read to its end: the disk or the network file system is failing; start again once it can be "
+         "read, or restore the file");
   require_whole(code);
 }
 

@@ -284,7 +284,9 @@ class Import(Replacement):
 
 @functools.lru_cache(None)
 def theirs():
-    return written("ds_config.json", '{"train_batch_size": 16, "optimizer": {"type": "Adam", "params": {"lr": 0.001}}}')
+    with open(path("ds_config.json"), "w") as file:
+        file.write('{"train_batch_size": 16, "optimizer": {"type": "Adam", "params": {"lr": 0.001}}}')
+    return file.name
 
 
 SCENARIOS = {"start": Training(), "resume": Resume(), "reset": Reset(), "export": Export(), "onnx": ExportOnnx(),
