@@ -83,8 +83,8 @@ class MappedFile {
   bool was_cut() const { return guard_ && guard_->was_cut(); }
   /// Throws Error(code) with the file if was_cut().
   void require_whole(ExitCode code) const;
-  /// The same, and if it was written or truncated since it was opened; Error(io) if its disk fails. Replacing or removing
-  /// it does not matter.
+  /// The same, and if it was written or truncated since it was opened; Error(io) if its disk fails. Replacing or
+  /// removing it does not matter.
   void require_unchanged(ExitCode code) const;
 
  private:

@@ -243,9 +243,9 @@ int verb_predict(const Words& words) {
   try {
     network.evaluate(list, permutation(0, 0, static_cast<uint32_t>(list.count()), /*shuffle=*/false), "given",
                      [&](int64_t place, int32_t, std::span<const float> logits) {
-                       if (std::ranges::any_of(logits, [](float z) { return std::isnan(z); }))
+                       if (std::ranges::any_of(logits, [](float z) { return !std::isfinite(z); }))
                          fail(ExitCode::diverged, in_quotes(f.checkpoint), ": the logits of ", list.image_name(place),
-                              " are no numbers, though all weights are finite: use an earlier checkpoint");
+                              " are not finite, though all weights are: use an earlier checkpoint");
                        all.push_back(prediction_of(place, logits, f));
                      });
   } catch (const Error& error) {

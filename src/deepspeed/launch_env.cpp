@@ -1,5 +1,7 @@
 #include "deepspeed/launch_env.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -49,6 +51,7 @@ void add_launch_env(Variables& variables) {
   folders.emplace_back(".");
   Path last;
   for (const Path& folder : folders) {
+    if (name.empty() && access(folder.c_str(), X_OK) != 0) continue;  // another user's: sudo and containers keep HOME
     const Path file = folder / (name.empty() ? ".deepspeed_env" : name);
     const PathKind kind = kind_of(file, ExitCode::usage);
     if (kind == PathKind::nothing || kind == PathKind::folder) continue;

@@ -79,9 +79,11 @@ std::string difference(const Path& path, const PublishedFile& published) {
 
 Download::Download(FileSystem& files, File file) : files_(&files), file_(std::make_unique<File>(std::move(file))) {}
 
-std::optional<Download> Download::begin(FileSystem& files, const Path& partial, const std::function<bool()>& is_done,
+std::optional<Download> Download::begin(FileSystem& files, const Path& partial,
+                                        const std::function<void()>& make_folder, const std::function<bool()>& is_done,
                                         const DownloadOptions& options, Console& console) {
   for (bool waited = false;;) {
+    if (waited) make_folder();
     File file(files, partial, O_RDWR | O_CREAT | O_NOFOLLOW);
     if (files.lock(file.fd()) != 0 && errno == EWOULDBLOCK) {  // other errors: a file system without locks
       if (!std::exchange(waited, true) && options.tells_waiting) {

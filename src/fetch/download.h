@@ -30,10 +30,12 @@ std::string checksum_text(const PublishedFile& file);
 /// continued.
 class Download {
  public:
-  /// Takes the lock of `partial`, which is created if it is not there. nullopt: another process has meanwhile done what
-  /// this one wants, as `is_done` says under the lock.
-  static std::optional<Download> begin(FileSystem& files, const Path& partial, const std::function<bool()>& is_done,
-                                       const DownloadOptions& options, Console& console);
+  /// Takes the lock of `partial`, which is created if it is not there. `make_folder` makes its folder again, which
+  /// another process may have removed while this one waited. nullopt: that has done what this one wants, as `is_done`
+  /// says under the lock.
+  static std::optional<Download> begin(FileSystem& files, const Path& partial, const std::function<void()>& make_folder,
+                                       const std::function<bool()>& is_done, const DownloadOptions& options,
+                                       Console& console);
   Download(Download&&) = default;
   ~Download();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "base/new_folder.h"
 #include "base/paths.h"
@@ -12,28 +13,24 @@
 namespace ct {
 namespace {
 
-/// Does a folder hold downloads that were interrupted, and nothing else?
-bool holds_partial_files_alone(const Path& folder) {
-  if (!is_folder(folder)) return false;
-  const auto names = list_folder(folder);
-  return !names.empty() &&
-         std::ranges::all_of(names, [](const std::string& name) { return name.starts_with(kTemporaryPrefix); });
-}
-
-/// Makes a folder with its parents, and in the end removes those that a download made and that are empty: nothing was
-/// got.
+/// Makes a folder with its parents, and in the end removes those that it made and that are empty: nothing was got.
 class FolderForDownloads {
  public:
-  FolderForDownloads(FileSystem& files, const Path& folder) : files_(files), made_(missing_folders(folder)) {
-    if (holds_partial_files_alone(folder)) made_.push_back(folder);
-    make_folders(files, folder);
-  }
+  FolderForDownloads(FileSystem& files, const Path& folder) : files_(files), folder_(folder) { make(); }
   ~FolderForDownloads() { remove_empty_folders(files_, made_); }
   FolderForDownloads(const FolderForDownloads&) = delete;
   FolderForDownloads& operator=(const FolderForDownloads&) = delete;
 
+  /// Again, where another download has removed what it made.
+  void make() {
+    const std::vector<Path> missing = missing_folders(folder_);
+    made_.insert(made_.begin(), missing.begin(), missing.end());  // the deepest first
+    make_folders(files_, folder_);
+  }
+
  private:
   FileSystem& files_;
+  Path folder_;
   std::vector<Path> made_;
 };
 
@@ -72,7 +69,8 @@ struct Parts {
 
 /// Nothing where another process has made the set meanwhile.
 std::optional<Parts> get_parts(FileSystem& files, const Published& set, const Path& data, const Path& folder,
-                               const DownloadOptions& options, Console& console) {
+                               const std::function<void()>& make_folder, const DownloadOptions& options,
+                               Console& console) {
   const auto is_done = [&] { return is_there(folder); };
   Parts parts;
   for (const PublishedFile& file : set.files) {
@@ -86,7 +84,7 @@ std::optional<Parts> get_parts(FileSystem& files, const Published& set, const Pa
       console.note(str(own.string(), ": ", difference(own, file), "; downloading the published file"));
     // Hidden, so that a run that looks for data in this folder does not take it for any.
     const Path partial = data / str(kTemporaryPrefix, set.key, ".", file.name);
-    std::optional<Download> download = Download::begin(files, partial, is_done, options, console);
+    std::optional<Download> download = Download::begin(files, partial, make_folder, is_done, options, console);
     if (!download) return std::nullopt;
     download->complete(set, file, options, console);
     parts.paths.push_back(partial);
@@ -127,8 +125,9 @@ Path fetch_weights(FileSystem& files, const Published& weights, const DownloadOp
   console.progress("verifying " + path.string());
   if (is_done()) return found();
   if (is_there(path)) console.note(str(path.string(), ": ", difference(path, file), "; replacing it"));
-  const FolderForDownloads made(files, folder);
-  std::optional<Download> download = Download::begin(files, temporary_of(path), is_done, options, console);
+  FolderForDownloads made(files, folder);
+  std::optional<Download> download = Download::begin(
+      files, temporary_of(path), [&] { made.make(); }, is_done, options, console);
   if (!download) return found();
   tell_source(weights, console);
   download->complete(weights, file, options, console);
@@ -145,9 +144,10 @@ Path fetch_set(FileSystem& files, const Published& set, const Path& data, const 
     return folder;
   };
   if (is_there(folder, ExitCode::data)) return found();
-  const FolderForDownloads made(files, data);
+  FolderForDownloads made(files, data);
   tell_source(set, console);
-  const std::optional<Parts> parts = get_parts(files, set, data, folder, options, console);
+  const std::optional<Parts> parts = get_parts(
+      files, set, data, folder, [&] { made.make(); }, options, console);
   if (!parts) return found();
   console.progress("unpacking into " + folder.string());
   make_filled_folder(files, folder, [&](const Path& temporary) { unpack(files, set, *parts, temporary); });

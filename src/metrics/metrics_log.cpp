@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sstream>
 
 #include "base/error.h"
 #include "base/paths.h"
@@ -38,6 +37,17 @@ Json record_in(std::string_view line) {
   return Json::parse(line, nullptr, /*allow_exceptions=*/false);
 }
 
+void each_line(const Path& path, const std::function<void(std::string_view line, bool is_whole)>& use) {
+  const MappedFile file(path);
+  std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    use(rest.substr(0, end), end != rest.npos);
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+  }
+  file.require_whole(ExitCode::io);
+}
+
 std::string csv_header() { return joined(kColumns, ","); }
 
 std::optional<std::string> csv_line(const Json& record) {
@@ -52,11 +62,19 @@ std::optional<std::string> csv_line(const Json& record) {
 
 namespace {
 
+constexpr size_t kWritten = 1 << 20;  // bytes at once
+
 LineFile open_records(FileSystem& files, const Path& path) { return {files, path}; }
+
+std::string beginning(const Path& path, size_t bytes) {
+  const MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), std::min(bytes, file.bytes().size())};
+}
 
 /// Another table is not touched.
 LineFile open_table(FileSystem& files, const Path& path) {
-  const std::string csv = kind_of(path) == PathKind::file ? read_file(path) : "", header = csv_header() + "\n";
+  const std::string header = csv_header() + "\n",
+                    csv = kind_of(path) == PathKind::file ? beginning(path, header.size()) : "";
   const bool has_header = csv.starts_with(header);  // a run's own was brought up to date by rewind()
   if (!has_header && !header.starts_with(csv))
     fail(ExitCode::usage, in_quotes(path.native()),
@@ -122,24 +140,33 @@ std::string MetricsLog::rewind(FileSystem& files, const Path& run, int64_t step)
   const std::string name = in_quotes(jsonl_path(run).native());
   if (!is_there(jsonl_path(run)))
     return step > 0 ? str(name, " is missing: records up to step ", step, " are lost unless there is a copy") : "";
-  std::istringstream old(read_file(jsonl_path(run)));
-  std::string jsonl, csv = csv_header() + "\n", first;
-  int64_t newest = 0, unreadable = 0;
-  for (std::string line; std::getline(old, line);) {
-    const Json record = record_in(line);
-    const bool cut_off = old.eof() && line.find('\0') == line.npos;
-    if (!is_record(record) && !cut_off && !line.empty()) ++unreadable;
-    if (!is_record(record) || !kept(record, step)) continue;
-    const int64_t at = record.value("step", int64_t{0});
-    if (at < newest && record.value("event", "") == "eval")
-      continue;  // of the best weights at an end, which comes again
-    newest = std::max(newest, at);
-    if (jsonl.empty()) first = record.value("event", "");
-    jsonl += line + "\n";
-    if (const auto row = csv_line(record)) csv += *row + "\n";
-  }
-  write_file_atomic(files, jsonl_path(run), jsonl);
-  write_file_atomic(files, csv_path(run), csv);
+  std::string first;
+  int64_t newest = 0, unreadable = 0, records = 0;
+  const auto copy = [&](File& jsonl_file, File& csv_file) {
+    std::string jsonl, csv = csv_header() + "\n";
+    const auto write = [](File& file, std::string& text) {
+      file.write(text);
+      text.clear();
+    };
+    each_line(jsonl_path(run), [&](std::string_view line, bool is_whole) {
+      const Json record = record_in(line);
+      const bool cut_off = !is_whole && line.find('\0') == line.npos;
+      if (!is_record(record) && !cut_off && !line.empty()) ++unreadable;
+      if (!is_record(record) || !kept(record, step)) return;
+      const int64_t at = record.value("step", int64_t{0});
+      if (at < newest && record.value("event", "") == "eval")
+        return;  // of the best weights at an end, which comes again
+      newest = std::max(newest, at);
+      if (records++ == 0) first = record.value("event", "");
+      jsonl.append(line) += '\n';
+      if (const auto row = csv_line(record)) csv += *row + "\n";
+      if (jsonl.size() > kWritten) write(jsonl_file, jsonl), write(csv_file, csv);
+    });
+    write(jsonl_file, jsonl), write(csv_file, csv);
+  };
+  write_file_atomic(files, jsonl_path(run), [&](File& jsonl) {
+    write_file_atomic(files, csv_path(run), [&](File& csv) { copy(jsonl, csv); });
+  });
   if (unreadable > 0)
     return str(name, ": ", counted(unreadable, "line"),
                unreadable == 1 ? " is no record and was" : " are no records and were",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@ inline constexpr size_t kLongestRecord = 2'000'000;
 /// What a line of metrics.jsonl contains; discarded, if it is no JSON or too long. Crashes and editors leave other
 /// things among a run's records.
 Json record_in(std::string_view line);
+/// The lines of a run's records, which may be more than fit into memory. `is_whole`: it ends with a newline. Error(io).
+void each_line(const Path& path, const std::function<void(std::string_view line, bool is_whole)>& use);
 
 class MetricsLog {
  public:

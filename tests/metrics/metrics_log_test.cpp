@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "base/checks.h"
@@ -141,6 +142,14 @@ TEST_F(Log, RewindDropsWhatIsNoRecord) {
   EXPECT_NE(warning.find("metrics.jsonl': 3 lines are no records and were removed"), warning.npos) << warning;
   EXPECT_EQ(jsonl(), lines({start_record(), step_record(2)}));
   EXPECT_EQ(MetricsLog::rewind(files, folder.path(), 5), "");
+}
+
+TEST_F(Log, RewindReadsMoreThanAGibibyte) {
+  const Path file = folder / "metrics.jsonl";
+  spill(file, lines({start_record(), step_record(1)}));
+  std::filesystem::resize_file(file, (uint64_t{1} << 30) + 4096);  // with zeros, which take no room
+  EXPECT_NE(MetricsLog::rewind(files, folder.path(), 1).find("1 line is no record"), std::string::npos);
+  EXPECT_EQ(jsonl(), lines({start_record(), step_record(1)}));
 }
 
 TEST_F(Log, RewindWarnsOfALostEndButNotOfALineThatACrashCutOff) {

@@ -232,6 +232,19 @@ def one_process_downloads_and_the_others_wait():
 
 
 @check
+def one_that_waited_makes_the_folder_again_which_a_failure_removed():
+    with HostileServer({WEIGHTS: CONTENT}) as server:
+        environment = weights("in-turn")
+        words = [FETCHER, "data", "fetch", "weights:resnet18", "--stall", "2", "--mirror"]
+        first = start([*words, server.address("silent")], env=environment)
+        wait_until(lambda: os.path.exists(partial("in-turn")) or first.poll() is not None, first)
+        second = start([*words, server.address("whole")], env=environment)
+        fails(DATA, finish(first), "weights:resnet18")
+        done = finish(second)
+        expect_equal((done.returncode, done.stdout), (DONE, cached("in-turn") + "\n"), done.stderr)
+
+
+@check
 def a_full_disk_is_told_and_the_part_is_kept():
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
@@ -322,7 +335,7 @@ def a_set_of_several_files_lies_where_training_finds_it():
         with open(os.path.join(data, ".tmp-mnist.train-images-idx3-ubyte.gz"), "wb") as file:
             file.write(b"?")
         fails(DATA, fetch(environment, *words, server.address("other")), "another file")
-        expect(not os.path.exists(data), "an empty folder")
+        expect_equal(os.listdir(data), [], "the folder stays, which may be the user's")
         done = fetch(environment, *words, server.address("redirects"))
         expect_equal((done.returncode, done.stdout), (DONE, data + "/mnist\n"), done.stderr)
         expect_equal(os.listdir(data), ["mnist"])

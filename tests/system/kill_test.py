@@ -233,11 +233,23 @@ def second_signal_stops_now(name, first, second):
     wait_until(lambda: os.path.isdir(path(name, "ckpt", "step-00000000")), job)
     time.sleep(0.1)
     os.kill(job.pid, first)
-    time.sleep(0.05)
+    time.sleep(0.7)
     os.kill(job.pid, second)
     done = finish(job)
     expect_equal(done.returncode, 128 + second, done.stderr)
     expect_equal(run("ckpt", "verify", path(name)).returncode, DONE, "something was lost")
+
+
+@check
+def one_term_that_comes_twice_at_once_is_one():
+    """As timeout sends it."""
+    output = path("twice")
+    job = start(Ranks(1).words(*train_words(output, settings(train__max_steps=10 ** 6, train__epochs=10 ** 6))))
+    wait_for_step(output, job)
+    for _ in range(3):
+        os.kill(job.pid, signal.SIGTERM)
+        time.sleep(0.01)
+    expect_equal(finish(job).returncode, STOPPED)
 
 
 @check

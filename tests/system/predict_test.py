@@ -2,6 +2,7 @@
 import csv
 import io
 import os
+import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
@@ -254,6 +255,19 @@ def pictures_of_formats():
             expect_equal(row[1:], expected[1:], name)
         else:
             expect(abs(float(row[2]) - float(expected[2])) < 0.2 or row[1] != expected[1], row, expected)
+
+
+@check
+def answers_that_are_not_finite_are_none():
+    """Finite weights, whose products overflow."""
+    tensors, metadata = safetensors(os.path.join(trained(), "best.bin"))
+    name = next(name for name in tensors if name.endswith("fc3.weight"))
+    dtype, shape, data = tensors[name]
+    tensors[name] = (dtype, shape, struct.pack("<f", 3e38) * (len(data) // 4))
+    plain = {key: value for key, value in metadata.items() if "crc32c" not in key}
+    large = write_safetensors(path("large.bin"), tensors, plain)
+    for words in ([], ["--json"], ["--csv"], ["--sort", "uncertain"]):
+        fails(DIVERGED, run("predict", "--ckpt", large, "--data", few(), "cifar10:test:3", *words), large, "not finite")
 
 
 main()

@@ -111,9 +111,9 @@ def a_folder_for_all():
         yield folder
 
 
-def as_nobody(folder, *words):
+def as_nobody(folder, *words, home=None):
     return finish(start(["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups",
-                         os.path.join(folder, "cifar-train"), *words], cwd=folder, env={"HOME": None, "USER": None}))
+                         os.path.join(folder, "cifar-train"), *words], cwd=folder, env={"HOME": home, "USER": None}))
 
 
 @check
@@ -157,6 +157,19 @@ def a_user_without_a_name_and_a_parent_that_may_not_be_written():
         words = train_words(os.path.join(folder, "second"), settings(data__path=os.path.join(folder, "data")), config=config)
         fails(IO, as_nobody(folder, *words), os.path.join(folder, "second"), "Permission denied")
         fails(IO, as_nobody(folder, "export", "run", "--out", "out.safetensors"), "out.safetensors", "Permission denied")
+
+
+@check
+def a_home_that_may_not_be_searched():
+    """As sudo and containers leave it: where nothing asks for a file of it, it is not looked into."""
+    need("setpriv")
+    if os.geteuid() != 0:
+        raise Skip("only root can be another user")
+    os.makedirs(path("home"), mode=0o700)
+    with a_folder_for_all() as folder:
+        done = as_nobody(folder, "launch", "--num_gpus", "2", "--dry-run", "--config", "default.yaml", home=path("home"))
+        expect_equal(done.returncode, DONE, done.stderr)
+        expect(done.stdout.startswith("mpirun -np 2 "), done.stdout)
 
 
 @check

@@ -7,7 +7,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -77,7 +76,6 @@ bool is_own(const Path& path, bool (*accepts)(const std::string&)) {
 std::optional<RunResult> read_result(const Path& run, const Config& config) {
   const auto& [split, metric] = config.train.best;
   if (!is_there(run / kMetricsFile)) return {};
-  std::istringstream lines(read_file(run / kMetricsFile));
   RunResult result;
   struct Tested {
     std::optional<RunResult::Evaluated> val, test;
@@ -85,19 +83,19 @@ std::optional<RunResult> read_result(const Path& run, const Config& config) {
   std::map<int64_t, Tested> evaluations;  // by step
   std::map<int64_t, double> losses;       // of training, by epoch
   bool ended = false;
-  for (std::string line; std::getline(lines, line);) {
+  each_line(run / kMetricsFile, [&](std::string_view line, bool) {
     const Json record = record_in(line);
-    if (!record.is_object() || !record.value("event", Json()).is_string()) continue;
+    if (!record.is_object() || !record.value("event", Json()).is_string()) return;
     const std::string event = record["event"], reason = record.value("reason", Json("")).dump();
     ended = event == "end" && (reason == "\"finished\"" || reason == "\"stopped early\"");
     if (event == "start") result.parameters = count(record, "parameters");
     if (event == "epoch") losses[count(record, "epoch")] = number(record, "loss");
-    if (event != "eval") continue;
+    if (event != "eval") return;
     const RunResult::Evaluated now{number(record, "accuracy"), number(record, "loss"), count(record, "epoch")};
     Tested& at = evaluations[count(record, "step")];
     (record.value("split", Json()) == "val" ? at.val : at.test) = now;
     result.end_epoch = std::max(result.end_epoch, now.epoch);
-  }
+  });
   if (!ended) return {};
   for (const auto& [step, at] : evaluations) {
     const bool by_val = at.val && (split != BestSplit::test || !at.test);

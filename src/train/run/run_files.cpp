@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <sstream>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -131,14 +130,13 @@ bool is_own_token(const Path& path) {
 }
 
 void each_record(const Path& out, std::string_view event, const std::function<void(int64_t, const Json&)>& use) {
-  std::istringstream lines(read_file(out / kMetricsFile));
   const std::string name = str('"', event, '"');
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find(name) == line.npos) continue;  // most are of steps, and are not worth parsing
+  each_line(out / kMetricsFile, [&](std::string_view line, bool) {
+    if (line.find(name) == line.npos) return;  // most are of steps, and are not worth parsing
     const Json record = record_in(line);
-    if (!record.is_object() || record.value("event", Json()) != event) continue;
+    if (!record.is_object() || record.value("event", Json()) != event) return;
     if (const Json step = record.value("step", Json()); step.is_number_integer()) use(step.get<int64_t>(), record);
-  }
+  });
 }
 
 bool has_saved(const Path& out) {
