@@ -19,7 +19,7 @@ std::atomic<int64_t> terminated_at{0};  // ns, of the first TERM or INT; 0: none
 std::atomic<bool> installed{false};
 
 /// One request may come twice: coreutils' `timeout` signals its command, and then the command's group.
-constexpr int64_t kSameRequest = 500'000'000;
+constexpr int64_t kSameRequest = 200'000'000;  // ns
 
 void on_signal(int signal) {
   int none = 0;
