@@ -1,6 +1,5 @@
 #include "fetch/fetch.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <functional>
 

@@ -165,8 +165,18 @@ class Replacement:
     def old(self):
         raise NotImplementedError
 
-    def new(self):
+    def outcome(self, output, *words):
         raise NotImplementedError
+
+    def made(self, folder, *words):
+        """The file, of a disk that works."""
+        os.makedirs(folder)
+        succeeds(*self.outcome(folder, *words))
+        return os.path.join(folder, self.name)
+
+    @functools.lru_cache(None)
+    def new(self):
+        return self.made(path("whole-" + type(self).__name__))
 
     def prepare(self, output):
         os.makedirs(output)
@@ -200,12 +210,6 @@ class Export(Replacement):
     def outcome(self, output):
         return ["export", "--ckpt", whole(), "--out", os.path.join(output, self.name)]
 
-    @functools.lru_cache(None)
-    def new(self):
-        os.makedirs(path("exported"))
-        succeeds(*self.outcome(path("exported")))
-        return path("exported", self.name)
-
     def old(self):
         return os.path.join(whole(), "ckpt", "step-%08d" % STEPS, "weights.safetensors")
 
@@ -220,10 +224,7 @@ class ExportOnnx(Replacement):
 
     @functools.lru_cache(None)
     def exported(self, *words):
-        folder = path("-".join(["onnx", *words]))
-        os.makedirs(folder)
-        succeeds(*self.outcome(folder, *words))
-        return os.path.join(folder, self.name)
+        return self.made(path("-".join(["onnx", *words])), *words)
 
     def new(self):
         return self.exported()
@@ -263,12 +264,6 @@ class Import(Replacement):
 
     def outcome(self, output):
         return ["config", "import", theirs(), "--out", os.path.join(output, self.name)]
-
-    @functools.lru_cache(None)
-    def new(self):
-        os.makedirs(path("imported"))
-        succeeds(*self.outcome(path("imported")))
-        return path("imported", self.name)
 
     def check_found(self, output, done):
         if os.path.exists(os.path.join(output, self.name)):

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <sstream>
 #include <utility>
 
 #include "base/text.h"
@@ -34,10 +33,9 @@ Json end_record(const SweepOutcome& run, int code, double seconds) {
 
 std::vector<SweepRecord> read_sweep_records(const Path& file) {
   std::vector<SweepRecord> records;
-  std::istringstream lines(read_file(file));
-  for (std::string line; std::getline(lines, line);) {
+  each_line(file, [&](std::string_view line, bool) {
     Json whole = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!whole.is_object()) continue;
+    if (!whole.is_object()) return;
     const auto text = [&](const char* key) {
       const auto at = whole.find(key);
       return at != whole.end() && at->is_string() ? at->get<std::string>() : "";
@@ -52,7 +50,7 @@ std::vector<SweepRecord> read_sweep_records(const Path& file) {
     record.time = number("time"), record.seconds = number("seconds"), record.code = number("code");
     record.whole = std::move(whole);
     records.push_back(std::move(record));
-  }
+  });
   return records;
 }
 

@@ -20,7 +20,7 @@ using document::quoted;
 
 constexpr const char* kReplacedWhole[] = {"optimizer", "scheduler"};
 
-const KeyAlias* other_name(const std::string& key) {
+const KeyAlias* alias_of(const std::string& key) {
   const auto found = std::ranges::find(key_aliases(), key, &KeyAlias::theirs);
   return found == key_aliases().end() ? nullptr : &*found;
 }
@@ -49,9 +49,9 @@ bool is_auto(const Node& node) { return node.kind == Kind::text && node.text == 
 /// A key and its other name in one block would each win or lose by chance.
 void refuse_both(const Node& map, const std::string& block, const Entry& entry) {
   const std::string key = block + entry.key;
-  if (const KeyAlias* other = other_name(key); other && has_entry(map, last_part(other->ours))) {
-    const std::string ours = last_part(other->ours);
-    if (other->given_up)
+  if (const KeyAlias* alias = alias_of(key); alias && has_entry(map, last_part(alias->ours))) {
+    const std::string ours = last_part(alias->ours);
+    if (alias->given_up)
       fail_at(entry.mark, "Cannot provide deprecated parameter '", entry.key, "' and replacing parameter '", ours,
               "' together; remove the first");
     fail_at(entry.mark, entry.key, " is another name of ", ours, ", which is given too; remove one");
@@ -299,10 +299,10 @@ void Merge::remark(const Mark& mark, const std::string& old, const std::string& 
 
 /// The key's name here.
 std::string Merge::own_key(const std::string& block, const std::string& name, const Mark& mark) {
-  const KeyAlias* other = other_name(block + name);
-  if (other == nullptr) return block + name;
-  const std::string ours(other->ours);
-  if (other->given_up) remark(mark, name, last_part(ours));
+  const KeyAlias* alias = alias_of(block + name);
+  if (alias == nullptr) return block + name;
+  const std::string ours(alias->ours);
+  if (alias->given_up) remark(mark, name, last_part(ours));
   other_names_[ours] = {block + name, ""};
   return ours;
 }
