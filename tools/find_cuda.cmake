@@ -44,8 +44,8 @@ if(NOT missing)
     set(ENV{CUDAFLAGS} "$ENV{CUDAFLAGS} -L${cuda_folder}/lib")
   endif()
   set(CUDAToolkit_ROOT ${cuda_folder})
-  # Machine code for present GPUs, PTX for future ones.
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # Machine code for present GPUs, PTX for future ones. CMake takes others from the environment's CUDAARCHS.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100-real 80-virtual 100-virtual)
   endif()
   if(NOT DEFINED CMAKE_CUDA_COMPILER)

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 namespace ct {
 namespace {
@@ -82,11 +84,19 @@ TEST_F(StopSignalsTest, TerminationsCanBeIgnored) {
   EXPECT_EQ(StopSignals::requested(), SIGTERM);
 }
 
-TEST(StopSignalsDeathTest, ASecondTermOrInterruptEndsAtOnce) {
+TEST_F(StopSignalsTest, TwoTerminationsAtOnceAreOneRequest) {
+  StopSignals::install();
+  std::raise(SIGTERM);
+  std::raise(SIGTERM);
+  EXPECT_EQ(StopSignals::requested(), SIGTERM);
+}
+
+TEST(StopSignalsDeathTest, ALaterSecondTermOrInterruptEndsAtOnce) {
   const auto raise_both = [](int first, int second) {
     StopSignals::install();
     std::raise(SIGUSR2);  // a scheduler's warning does not count
     std::raise(first);
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::raise(second);
   };
   EXPECT_EXIT(raise_both(SIGTERM, SIGTERM), testing::ExitedWithCode(128 + SIGTERM), "");

@@ -196,6 +196,36 @@ class Stacks {
   void* all_;
 };
 
+/// Of blocks, one after the other. An access beyond its end, rounded up to 16 bytes, ends the program.
+class SharedMemory {
+ public:
+  explicit SharedMemory(size_t bytes) {
+    if (bytes == 0) return;
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    bytes_ = (bytes + 15) / 16 * 16;
+    body_ = (bytes_ + page - 1) / page * page;
+    guard_ = page;
+    void* all = mmap(nullptr, body_ + guard_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) throw std::bad_alloc();
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all, body_);  // marks of earlier mappings
+    all_ = static_cast<unsigned char*>(all);
+    mprotect(all_ + body_, guard_, PROT_NONE);
+  }
+  ~SharedMemory() {
+    if (all_) munmap(all_, body_ + guard_);
+  }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  unsigned char* data() const { return all_ + body_ - bytes_; }
+  void fill(unsigned char byte) {
+    if (all_) std::memset(data(), byte, bytes_);
+  }
+
+ private:
+  size_t bytes_ = 0, body_ = 0, guard_ = 0;
+  unsigned char* all_ = nullptr;
+};
+
 // ---- a launch
 
 using Work = std::function<void()>;
@@ -255,7 +285,7 @@ class Launch {
 
   // For the running thread:
   const Place& here() const { return running_->place; }
-  unsigned char* shared_memory() const { return block_now_->shared; }
+  unsigned char* shared_memory() const { return block_now_->shared->data(); }
 
   void barrier(const char* file, int line) {
     running_->file = file;
@@ -297,7 +327,7 @@ class Launch {
   struct Block {
     size_t number;
     std::vector<Thread> threads;
-    unsigned char* shared;
+    std::unique_ptr<SharedMemory> shared;
   };
   std::vector<Thread>& threads() const { return block_now_->threads; }
   Stacks& stacks() const { return *stacks_[block_now_->number]; }
@@ -306,9 +336,9 @@ class Launch {
 
   void start(Block& block, unsigned number) {
     block_now_ = &block;
-    shared_.emplace_back(new unsigned char[shared_bytes_]);
-    block.shared = shared_.back().get();
-    std::memset(block.shared, options().poison, shared_bytes_);
+    if (races_are_watched()) left_.push_back(std::move(block.shared));
+    if (!block.shared) block.shared = std::make_unique<SharedMemory>(shared_bytes_);
+    block.shared->fill(options().poison);
     if (stacks_.size() <= block.number) stacks_.resize(block.number + 1);
     // ThreadSanitizer would take what the threads of the last block did on their stacks for races with these.
     std::unique_ptr<Stacks>& stacks = stacks_[block.number];
@@ -485,8 +515,8 @@ class Launch {
   size_t host_stack_size_ = 0;
   void* host_fiber_ = nullptr;
   char begin_ = 0, over_ = 0, previous_over_ = 0;  // objects of happens-before
-  /// Of all blocks so far: memory freed and given to the next block would hide that two blocks use the same.
-  std::vector<std::unique_ptr<unsigned char[]>> shared_;
+  /// Of the blocks that ThreadSanitizer watched: reuse by the next would hide that two blocks use the same.
+  std::vector<std::unique_ptr<SharedMemory>> left_;
 };
 
 thread_local std::vector<std::unique_ptr<Stacks>> Launch::stacks_;

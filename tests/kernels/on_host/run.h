@@ -7,7 +7,7 @@
 //   outside the mask.
 // Missing barriers show as wrong results in some order, for values that were not yet written are poison; under
 // ThreadSanitizer as races: every CUDA thread is a TSan fiber, barriers are release and acquire, blocks have no edge
-// between them. Memory errors are AddressSanitizer's: every block has shared memory of its own, of just the size asked.
+// between them. An access beyond a block's shared memory ends the program: a page without rights follows.
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@
 // whole device, cudaFreeHost for nothing. Copies of pageable memory are deferred like all others, for CUDA only says
 // that they may be synchronous.
 //
-// Memory is full of poison (NaN) at first, pinned memory too, with guard pages around it, and guard bytes that the
-// free checks (AddressSanitizer: at the access); freed memory is unmapped. Device memory is out of the host's reach
-// (SIGSEGV) where protection() is not none. Copies are refused unless device ranges lie within one allocation and
+// Memory is full of poison (NaN) at first, pinned memory too, with guard pages around it, and guard bytes of poison
+// that the free checks (AddressSanitizer: at the access); freed memory is unmapped. Device memory is out of the host's
+// reach (SIGSEGV) where protection() is not none. Copies are refused unless device ranges lie within one allocation and
 // their kind is what the pointers are. A kernel's launch whose arguments have an address of other host memory is
 // refused. Kernels and copies may use any device's memory: that peers cannot is not checked.
 //
