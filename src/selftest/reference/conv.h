@@ -20,24 +20,32 @@ struct Conv {
   int64_t out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
 };
 
+/// The sums of a pixel's outputs grow side by side: one after the other, each addition would wait for the last.
 template <class T>
 std::vector<T> conv2d(const Conv& s, const std::vector<T>& x, const std::vector<T>& w, const std::vector<T>& b) {
-  std::vector<T> y;
+  const int64_t terms = s.kernel * s.kernel * s.in;
+  std::vector<T> by_term(w.size()), y, sums;
+  for (int64_t o = 0; o < s.out; ++o)
+    for (int64_t t = 0; t < terms; ++t) by_term[t * s.out + o] = w[o * terms + t];
   for (int64_t n = 0; n < s.n; ++n)
     for (int64_t oy = 0; oy < s.out_height(); ++oy)
-      for (int64_t ox = 0; ox < s.out_width(); ++ox)
-        for (int64_t o = 0; o < s.out; ++o) {
-          T sum = b.empty() ? T(0) : b[o];
-          for (int64_t ky = 0; ky < s.kernel; ++ky)
-            for (int64_t kx = 0; kx < s.kernel; ++kx) {
-              const int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
-              if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
-              for (int64_t i = 0; i < s.in; ++i)
-                sum += x[((n * s.height + iy) * s.width + ix) * s.in + i] *
-                       w[((o * s.kernel + ky) * s.kernel + kx) * s.in + i];
+      for (int64_t ox = 0; ox < s.out_width(); ++ox) {
+        if (b.empty())
+          sums.assign(s.out, T(0));
+        else
+          sums = b;
+        for (int64_t ky = 0; ky < s.kernel; ++ky)
+          for (int64_t kx = 0; kx < s.kernel; ++kx) {
+            const int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
+            if (iy < 0 || iy >= s.height || ix < 0 || ix >= s.width) continue;
+            for (int64_t i = 0; i < s.in; ++i) {
+              const T& pixel = x[((n * s.height + iy) * s.width + ix) * s.in + i];
+              const T* const weights = by_term.data() + ((ky * s.kernel + kx) * s.in + i) * s.out;
+              for (int64_t o = 0; o < s.out; ++o) sums[o] += pixel * weights[o];
             }
-          y.push_back(sum);
-        }
+          }
+        y.insert(y.end(), sums.begin(), sums.end());
+      }
   return y;
 }
 
