@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/paths.h"
 #include "checkpoint/sealed_json.h"
+#include "checkpoint/second_try.h"
 
 namespace ct {
 namespace {
@@ -84,6 +85,12 @@ Path other_file_in(const Path& folder) {
 
 std::string move_away(const Path& other) {
   return str(in_quotes(other.native()), " was written by no save: move it away");
+}
+
+/// Asked again, because a resume forgets what is newer than its checkpoint, and faults of a network pass.
+std::vector<Error> verified_twice(const Store& store, int64_t step) {
+  auto problems = store.verify(step);
+  return problems.empty() ? problems : store.verify(step);
 }
 
 void require_no_others(const Path& folder) {
@@ -302,9 +309,7 @@ std::optional<int64_t> Store::newest_good(const std::function<void(const std::st
   const auto steps = list();
   std::optional<Error> unread;
   for (size_t i = steps.size(); i-- > 0;) {
-    auto problems = verify(steps[i]);
-    // Asked again, because a resume forgets what is newer than its checkpoint, and faults of a network pass.
-    if (!problems.empty()) problems = verify(steps[i]);
+    const auto problems = verified_twice(*this, steps[i]);
     if (problems.empty()) return steps[i];
     for (const Error& e : problems) {
       report(e.what());
@@ -324,8 +329,8 @@ std::optional<int64_t> Store::newest_finite(std::optional<int64_t> good, int64_t
   std::erase_if(steps, [&](int64_t step) { return step >= before; });
   for (size_t i = steps.size(); i-- > 0;) {
     try {  // the manifest first: it says in a moment what need not be verified
-      if (!manifest(steps[i]).not_finite.empty()) continue;
-      if (steps[i] == good || verify(steps[i]).empty()) return steps[i];
+      if (!with_second_try([&] { return manifest(steps[i]); }).not_finite.empty()) continue;
+      if (steps[i] == good || verified_twice(*this, steps[i]).empty()) return steps[i];
     } catch (const Error& e) {
       if (e.code() != ExitCode::checkpoint && e.code() != ExitCode::io) throw;
     }

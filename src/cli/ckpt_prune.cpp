@@ -12,6 +12,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "checkpoint/run_lock.h"
+#include "checkpoint/second_try.h"
 #include "checkpoint/store.h"
 #include "cli/subverbs.h"
 #include "train/run/best_weights.h"
@@ -21,21 +22,32 @@
 namespace ct {
 namespace {
 
-bool is_undamaged(const Path& weights) try {
-  const SafetensorsFile file(weights);
-  return true;
+enum class Weights { undamaged, damaged, unreadable };
+
+Weights look_at(const Path& weights) try {
+  return with_second_try([&] {
+    const SafetensorsFile file(weights);
+    return Weights::undamaged;
+  });
 } catch (const Error& error) {
   if (error.code() == ExitCode::memory) throw;
-  return false;
+  if (error.code() != ExitCode::io) return Weights::damaged;
+  warn(error.what());
+  return Weights::unreadable;
 }
 
-/// Where best.bin is lost, the newest checkpoint with an undamaged copy, from which the run would restore it.
-std::optional<int64_t> holder_of_best(const Path& run, const Store& store) {
-  if (is_undamaged(run / kBestFile)) return {};
+/// Where best.bin is lost, the newest checkpoint with an undamaged copy, from which the run would restore it, and those
+/// of later copies that cannot be read now.
+std::vector<int64_t> holders_of_best(const Path& run, const Store& store) {
+  std::vector<int64_t> holders;
+  if (look_at(run / kBestFile) == Weights::undamaged) return holders;
   const std::vector<int64_t> steps = store.list();
-  for (size_t i = steps.size(); i-- > 0;)
-    if (is_undamaged(run / kCheckpointFolder / saved_best_name(steps[i]))) return steps[i];
-  return {};
+  for (size_t i = steps.size(); i-- > 0;) {
+    const Weights copy = look_at(run / kCheckpointFolder / saved_best_name(steps[i]));
+    if (copy != Weights::damaged) holders.push_back(steps[i]);
+    if (copy == Weights::undamaged) break;
+  }
+  return holders;
 }
 
 /// The bytes that the disk gets back for these checkpoints: a file counts where the last of its names goes.
@@ -86,7 +98,7 @@ int ckpt_prune(const Words& words) {
 
   std::vector<int64_t> steps = store.beyond(*keep, good, warn);
   if (!steps.empty())
-    if (const auto holder = holder_of_best(run, store)) std::erase(steps, *holder);
+    for (const int64_t holder : holders_of_best(run, store)) std::erase(steps, holder);
   const uint64_t bytes = bytes_freed(run, store, steps);
   for (const int64_t step : steps) print_line(store.path_of(step).native());
   const size_t all = store.list().size();

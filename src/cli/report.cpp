@@ -161,16 +161,20 @@ report::Report read_report(const std::vector<std::string>& words) {
     parts.name = name_beside_others(parts, /*one=*/true);
     return parts;
   };
+  bool unreadable = false;
   const auto take = [&](int64_t, report::RunParts run) {
     if (is_run(run)) return report.runs.push_back(std::move(run));
+    unreadable |= run.unreadable;
     report.missing.push_back(in_quotes(run.folder.native()) + " holds no run" +
-                             (run.missing.empty() ? "" : ", but damaged files: " + run.missing.front()));
+                             (run.missing.empty() ? ""
+                              : run.unreadable    ? " that can be read: " + run.missing.front()
+                                                  : ", but damaged files: " + run.missing.front()));
   };
   in_order(std::ssize(named), std::min<int>(available_cores(), static_cast<int>(named.size())), read, take);
   if (report.runs.empty())
-    fail(ExitCode::usage, report.missing.front(),
+    fail(unreadable ? ExitCode::io : ExitCode::usage, report.missing.front(),
          report.missing.size() > 1 ? str("; and ", report.missing.size() - 1, " more") : "",
-         ": give the folder of a run, with its metrics.jsonl");
+         unreadable ? "" : ": give the folder of a run, with its metrics.jsonl");
   report.title = words.size() == 1         ? name_of(words.front())
                  : report.runs.size() == 1 ? report.runs.front().name
                                            : str("Comparison of ", report.runs.size(), " runs");

@@ -1,5 +1,6 @@
 #include "fetch/fetch.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 
@@ -58,6 +59,15 @@ void verify_set(const Path& folder, Console& console) {
     return;
   }
   fail(ExitCode::data, folder.string(), ": exists, but has no data set: move it away, and fetch it again");
+}
+
+/// The set's folder in `data`, which may be that folder itself, as data.path may.
+Path folder_of(const Published& set, const Path& data) {
+  const Path itself = data.has_filename() ? data : data.parent_path();
+  const bool holds_set =
+      itself.filename() == set.folder &&
+      std::ranges::any_of(data_kinds(), [&](const DataKind& kind) { return kind.find(itself).has_value(); });
+  return holds_set ? itself : data / set.folder;
 }
 
 /// The files of a set, verified: those that the user has put into `data`, otherwise downloads.
@@ -136,7 +146,7 @@ Path fetch_weights(FileSystem& files, const Published& weights, const DownloadOp
 
 Path fetch_set(FileSystem& files, const Published& set, const Path& data, const DownloadOptions& options,
                Console& console) {
-  const Path folder = data / set.folder;
+  const Path folder = folder_of(set, data);
   const auto found = [&] {
     console.progress("verifying " + folder.string());
     verify_set(folder, console);

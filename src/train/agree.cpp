@@ -72,7 +72,7 @@ void require_same_file(Communicator& comm, const Path& file) {
     if (!is_there(file, ExitCode::checkpoint) || is_folder(file, ExitCode::checkpoint)) return;
     const MappedFile opened(file, MappedFile::Links::follow, ExitCode::checkpoint);
     checksum = crc_text(crc32c(opened.bytes()));
-    opened.require_whole(ExitCode::checkpoint);  // else a failing disk would pass for another host's file
+    opened.require_unchanged(ExitCode::checkpoint);  // else a failing disk would pass for another host's file
   });
   require_same(comm, {{str("the checksum of ", in_quotes(file.native())), checksum}}, "give all hosts the same file");
 }

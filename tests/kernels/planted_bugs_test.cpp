@@ -221,7 +221,7 @@ bool sum_is_right(bool planted) {
   return y[0] == 3 * kThreads * (3 * kThreads + 1) / 2;
 }
 
-// ---- off by one in shared memory
+// ---- off by one in shared memory: behind its last page, or behind its end but within the alignment
 
 template <bool kPlanted>
 __global__ void copy_through_shared(const float* x, float* y) {
@@ -232,10 +232,11 @@ __global__ void copy_through_shared(const float* x, float* y) {
   y[i] = shared[i];
 }
 
+template <unsigned kN>
 bool copy_is_right(bool planted) {
-  Buffer<float> x(counted(kThreads)), y(kThreads);
-  launch(planted ? copy_through_shared<true> : copy_through_shared<false>, {1, kThreads, kThreads * sizeof(float)},
-         nullptr, x.data(), y.data());
+  Buffer<float> x(counted(kN)), y(kN);
+  launch(planted ? copy_through_shared<true> : copy_through_shared<false>, {1, kN, kN * sizeof(float)}, nullptr,
+         x.data(), y.data());
   return x.bytes() == y.bytes();
 }
 
@@ -248,12 +249,13 @@ __global__ void differences(const float* x, float* y, int n) {
 }
 
 bool differences_are_right(bool planted) {
-  const std::vector<float> x = counted(50);
+  const std::vector<float> counts = counted(50);
+  const Operand<float> x(counts.begin(), counts.end());
   Buffer<float> y(50);
   launch(planted ? differences<true> : differences<false>, {2, 32}, nullptr, x.data(), y.data(), 50);
   for (int i = 0; i < 49; ++i)
     if (y[i] != 1) return false;
-  return true;
+  return y[49] == 0;
 }
 
 template <bool kPlanted>
@@ -380,14 +382,14 @@ bool sums_of_parts_are_right(bool planted) {
 
 // ---- the bugs, and what catches them
 
-enum Catcher : unsigned { results = 1, error = 2, asan = 4, tsan = 8 };
+enum Catcher : unsigned { results = 1, error = 2, asan = 4, tsan = 8, crash = 16 };
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kInThisBuild = results | error | asan;
+constexpr unsigned kInThisBuild = results | error | crash | asan;
 #elif defined(__SANITIZE_THREAD__)
-constexpr unsigned kInThisBuild = results | error | tsan;
+constexpr unsigned kInThisBuild = results | error | crash | tsan;
 #else
-constexpr unsigned kInThisBuild = results | error;
+constexpr unsigned kInThisBuild = results | error | crash;
 #endif
 
 const char* message_of(Catcher catcher) {
@@ -397,9 +399,11 @@ const char* message_of(Catcher catcher) {
     case error:
       return "on_host::Error: block";
     case asan:
-      return "ERROR: AddressSanitizer: heap-buffer-overflow";
+      return "ERROR: AddressSanitizer: use-after-poison";
     case tsan:
       return "WARNING: ThreadSanitizer: data race";
+    case crash:
+      return "";
   }
   return "";
 }
@@ -422,8 +426,9 @@ const Bug kBugs[] = {
     {"a_barrier_in_each_branch", error, both_halves_are_right},
     {"two_blocks_writing_one_word", results | tsan, tiles_are_numbered},
     {"sum_without_atomics", tsan, sum_is_right},
-    {"off_by_one_in_shared_memory", asan, copy_is_right},
-    {"off_by_one_in_global_memory_read", asan, differences_are_right},
+    {"off_by_one_in_shared_memory", crash, copy_is_right<96>},
+    {"off_by_one_in_unaligned_shared_memory", error, copy_is_right<97>},
+    {"off_by_one_in_global_memory_read", results | asan, differences_are_right},
     {"off_by_one_in_global_memory_written", results, fill_is_right},
     {"unset_shared_memory_read", results, padded_sum_is_right},
     {"wrong_shuffle_mask", error, half_warp_sum_is_right},
@@ -458,12 +463,11 @@ class PlantedBugDeathTest : public testing::TestWithParam<Bug> {
 TEST_P(PlantedBugDeathTest, IsCaught) {
   const Bug& bug = GetParam();
   if (!(bug.caught_by & kInThisBuild))
-    GTEST_SKIP() << bug.name << ": only " << (bug.caught_by & asan ? "AddressSanitizer" : "ThreadSanitizer")
-                 << " sees it, which this build is without";
-  for (Catcher catcher : {results, error, asan, tsan}) {
+    GTEST_SKIP() << bug.name << ": only ThreadSanitizer sees it, which this build is without";
+  for (Catcher catcher : {results, error, asan, tsan, crash}) {
     if (!(bug.caught_by & kInThisBuild & catcher)) continue;
-    // ThreadSanitizer may end the process at its first report (halt_on_error), before the results are compared.
-    if (catcher == results && (bug.caught_by & kInThisBuild & tsan)) continue;
+    // A sanitizer may end the process at its first report (halt_on_error), before the results are compared.
+    if (catcher == results && (bug.caught_by & kInThisBuild & (asan | tsan))) continue;
     EXPECT_EXIT(run_and_exit(bug, true), exited_with_complaint, message_of(catcher));
   }
 }

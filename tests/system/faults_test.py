@@ -441,4 +441,57 @@ def a_checkpoint_that_cannot_be_read_is_not_called_damaged():
     expect(ends["lasting", IO] > 0 and ends["gone", IO] > 0, "faults that last", ends)
 
 
+@functools.lru_cache(None)
+def lost_best():
+    """A run without its best.bin, of whose copies the newest is damaged; and the weights of the other one."""
+    run = path("lost-best")
+    train(run, {**settings(), "checkpoint.keep_last": 2, "train.best.metric": "loss", "optimizer.params.lr": 5,
+                "train.epochs": 2, "train.max_steps": 6})
+    copies = [os.path.join(run, "ckpt", "best-%08d.bin" % step) for step in (4, 6)]
+    best = weights_sha256(copies[0])
+    expect_equal(weights_sha256(copies[1]), best, "the best evaluation is not the first one")
+    os.remove(os.path.join(run, "best.bin"))
+    with open(copies[1], "rb") as file:
+        data = bytearray(file.read())
+    data[-1] ^= 1
+    os.remove(copies[1])  # it may be one file with others
+    with open(copies[1], "wb") as file:
+        file.write(data)
+    return run, best
+
+
+def with_lost_best(fault, at, words_of):
+    """What a command does with a copy of that run; and the copy."""
+    run, report = path("lost-%s-%d" % (fault, at)), path("lost-%s-%d-disk" % (fault, at))
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(lost_best()[0], run)
+    done = finish(start([FAULTY, *words_of(run)], env=fault_of(fault, at, 0, report)))
+    return done, run, *report_of(report)
+
+
+@check
+def a_copy_of_best_that_cannot_be_read_once_is_not_pruned():
+    pruning = lambda run: ["ckpt", "prune", "--keep", "1", run]
+    best = lost_best()[1]
+    operations = with_lost_best("none", -1, pruning)[3]["eio"]
+    for at in range(0 if FULL else operations - 30, operations):
+        done, run, failed, _ = with_lost_best("eio", at, pruning)
+        expect(done.returncode in (DONE, IO), at, failed, done.stdout, done.stderr)
+        expect_equal(weights_sha256(os.path.join(run, "ckpt", "best-00000004.bin")), best, at, failed)
+        shutil.rmtree(run)
+
+
+@check
+def a_copy_of_best_that_cannot_be_read_once_is_not_replaced():
+    resuming = lambda run: ["--config", os.path.join(run, "config.yaml"), "--output", run]
+    best = lost_best()[1]
+    operations = with_lost_best("none", -1, resuming)[3]["eio"]
+    for at in range(0, operations, 1 if FULL else 7):
+        done, run, failed, _ = with_lost_best("eio", at, resuming)
+        expect(done.returncode in (DONE, IO), at, failed, done.stdout, done.stderr)
+        succeeds(*resuming(run))
+        expect_equal(weights_sha256(os.path.join(run, "best.bin")), best, at, failed)
+        shutil.rmtree(run)
+
+
 main()

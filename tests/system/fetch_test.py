@@ -347,6 +347,9 @@ def a_set_of_several_files_lies_where_training_finds_it():
         done = fetch(environment, *words, server.address("whole"))
         expect_in("there already, nothing to download; headers, sizes and labels are checked", done.stderr)
         expect_equal((done.returncode, len(server.requests)), (DONE, before))
+        # As data.path, so may --out name the set's own folder.
+        done = fetch(environment, "mnist", "--out", data + "/mnist/", "--mirror", server.address("whole"))
+        expect_equal((done.returncode, done.stdout, len(server.requests)), (DONE, data + "/mnist\n", before), done.stderr)
         # What is there is never replaced.
         os.truncate(os.path.join(data, "mnist", "t10k-labels-idx1-ubyte"), 12)
         kept = snapshot(data)

@@ -122,10 +122,11 @@ def a_run_replaces_nothing_that_is_not_its_own():
             fails(USAGE, run(verb, *words, *train_words(output, settings())), "best-00000010.bin' is no folder", "another --output")
     os.symlink(path("nowhere"), path("link-to-nothing"))
     fails(USAGE, run(*train_words(path("link-to-nothing"), settings())), "link-to-nothing' is a link to a folder that is not there")
-    os.mkdir(path("link-inside"))
-    os.symlink(path("nowhere/last.bin"), path("link-inside/last.bin"))
-    fails(USAGE, run(*train_words(path("link-inside"), settings())), "last.bin' is a link into a folder that is not there",
-          "move it away")
+    for name in "last.bin", "ckpt/best-00000010.bin":
+        output = path("link-inside-" + os.path.basename(name))
+        os.makedirs(os.path.join(output, "ckpt"))
+        os.symlink(path("nowhere/file"), os.path.join(output, name))
+        fails(USAGE, run(*train_words(output, settings())), name + "' is a link into a folder that is not there", "move it away")
     for words in [], ["--reset"]:
         file_of("file-as-ckpt/ckpt")
         fails(USAGE, run(*train_words(path("file-as-ckpt"), settings(), *words)), "ckpt' is no folder", "another --output")

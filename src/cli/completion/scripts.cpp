@@ -17,10 +17,11 @@ _cifar_train() {
     if ((i == 0)) || [[ $rest != "$line" ]]; then words+=("$word"); else words[-1]+=$word; fi
     line=${rest#"$word"}
   done
-  local typed=${words[-1]} shown
-  shown=$typed
-  [[ $COMP_WORDBREAKS == *=* ]] && shown=${shown##*=}
-  [[ $COMP_WORDBREAKS == *:* ]] && shown=${shown##*:}
+  local typed=${words[-1]} shown quote=
+  [[ $typed == [\"\']* ]] && quote=${typed:0:1} typed=${typed:1} words[-1]=${words[-1]:1}
+  shown=$typed  # within quotes nothing breaks a word
+  [[ -z $quote && $COMP_WORDBREAKS == *=* ]] && shown=${shown##*=}
+  [[ -z $quote && $COMP_WORDBREAKS == *:* ]] && shown=${shown##*:}
   local before=${typed%"$shown"}
   COMPREPLY=()
   while IFS=$'\t' read -r word rest; do
@@ -29,8 +30,8 @@ _cifar_train() {
       :folders) compopt -o dirnames ;;
       *)
         [[ $word == *[=/.] ]] && compopt -o nospace
-        printf -v word %q "${word#"$before"}"
-        word=${word//\\,/,}  # %q guards commas, too
+        word=${word#"$before"}
+        [[ -z $quote ]] && printf -v word %q "$word" && word=${word//\\,/,}  # %q guards commas, too
         COMPREPLY+=("$word")
         ;;
     esac
@@ -74,7 +75,7 @@ function __cifar_train_words
     string match -q '~/*' -- $program; and set program $HOME/(string sub -s 3 -- $program)
     command -q $program; or return
     set -e given[1]
-    set -l typed (commandline -ct)
+    set -l typed (string replace -r '^["\']' '' -- (commandline -ct))
     set -l before (string match -r '^.*=' -- "$typed")
     set -l path (string replace -- "$before" '' "$typed")
     set -l name (string unescape -- "$path"; or echo "$path")

@@ -1,6 +1,9 @@
 #include "cli/report/run_parts.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -20,12 +23,19 @@ namespace {
 
 constexpr size_t kMostKeys = 500, kMostCheckpoints = 10000;
 
+/// Is it a file, or unknown because the disk fails?
+bool may_be_file(const Path& path) {
+  struct stat info {};
+  return FileSystem().status(path, info) == 0 ? S_ISREG(info.st_mode) : errno == EIO || errno == ESTALE;
+}
+
 /// Reads a part; a failure is noted with the part's name, and leaves the rest as it is.
 void read_part_of(RunParts& run, std::string_view part, const std::function<void()>& read) {
   try {
     read();
   } catch (const Error& error) {
     if (error.code() == ExitCode::memory) throw;
+    run.unreadable |= error.code() == ExitCode::io && may_be_file(run.folder / part);
     run.missing.push_back(str(part, ": ", error.what()));
   }
 }
@@ -38,7 +48,8 @@ void read_metrics(RunParts& run) {
   const MappedFile file(path);
   run.records = read_records(file.text());
   if (files.status(path, info) == 0) run.written = info.st_mtime;
-  if (file.was_cut()) run.missing.push_back(str(kMetricsFile, ": it was cut while it was read"));
+  if (file.was_cut())
+    run.missing.push_back(str(kMetricsFile, ": its end could not be read: it was cut meanwhile, or its disk fails"));
   const std::string writer = text_in(run.records.start, "version");
   if (run.records.damaged > 0)
     run.missing.push_back(
@@ -199,8 +210,12 @@ void compare_parts(RunParts& run) {
     run.missing.push_back(
         str(kEvaluationFile, ": is of step ", e.step, ", of which ", kMetricsFile, " has no evaluation"));
   constexpr double kSame = 1e-3;  // another device may have repeated the evaluation
-  const auto differ = [](double a, double b) { return std::abs(a - b) > kSame * std::max(1.0, std::abs(a)); };
-  if (record != r.evals.end() && (differ(record->loss, e.loss) || differ(record->accuracy, e.accuracy)))
+  const auto differ = [](double a, double b) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) != std::isnan(b);
+    return std::abs(a - b) > kSame * std::max(1.0, std::abs(a));
+  };
+  if (record != r.evals.end() && (differ(record->loss, e.loss) || differ(record->accuracy, e.accuracy) ||
+                                  (record->images > 0 && record->images != e.images)))
     run.missing.push_back(str(kEvaluationFile, ": its figures are not those of ", kMetricsFile));
 }
 

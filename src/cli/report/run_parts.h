@@ -42,6 +42,7 @@ struct RunParts {
   std::optional<bool> in_use;        // by a process that trains; nullopt: by one of another host, perhaps
   std::string failure;  // the error with which the log beside it ends, of a run that `sweep` or `compare` began
   std::vector<std::string> missing;  // a line for each part that is damaged: the part and why
+  bool unreadable = false;           // a part, by a disk that fails
 
   /// The value of a key; empty: the configuration has none.
   std::string value(std::string_view key) const;

@@ -130,10 +130,10 @@ bool take_numbers(const Fields& f, RunRecords& records) {
     records.epochs.push_back({step, epoch, drawable(f.loss)});
   } else {
     const std::optional<EvaluatedSplit> split = split_of(f.split);
-    if (!split) return false;
+    if (!split || f.accuracy < 0 || f.accuracy > 1) return false;
     const auto share = [](double number) { return number >= 0 && number <= 1 ? number : kNone; };
-    records.evals.push_back({step, epoch, std::max<int64_t>(whole(f.images), 0), *split, drawable(f.loss),
-                             share(f.accuracy), share(f.top5)});
+    records.evals.push_back(
+        {step, epoch, std::max<int64_t>(whole(f.images), 0), *split, drawable(f.loss), f.accuracy, share(f.top5)});
   }
   return true;
 }

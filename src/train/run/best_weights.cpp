@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/paths.h"
+#include "checkpoint/second_try.h"
 #include "train/model_selection.h"
 #include "train/weights.h"
 
@@ -58,7 +59,8 @@ BestEvaluation BestWeights::return_to(const Path& checkpoint, const RunState& st
     expected.push_back(candidate(best_then));
   else
     others.insert(others.begin(), best_then);
-  const auto chosen = choose(expected, others, state);
+  const auto [chosen, unread] = choose(expected, others, state);
+  if (!unread.empty()) fail(ExitCode::io, "the best weights may be in a file that cannot be read: ", unread);
   warn_of(expected, chosen, state);
   // Beside the checkpoint too, so that returning to it again finds the same.
   if (chosen && own && !same_place(chosen->path, kept)) link_or_copy(files_, chosen->path, kept);
@@ -75,7 +77,11 @@ BestEvaluation BestWeights::look_after(const RunState& state) {
       return {state.best_step, state.best_value};
     }
     if (!expected.front().problem.empty()) {
-      const auto chosen = choose(expected, all_saved(out_ / kCheckpointFolder), state);
+      const auto [chosen, unread] = choose(expected, all_saved(out_ / kCheckpointFolder), state);
+      if (!unread.empty()) {
+        warn_(unread);
+        return {state.best_step, state.best_value};
+      }
       warn_of(expected, chosen, state);
       return put_in_place(chosen, state);
     }
@@ -92,11 +98,13 @@ std::string BestWeights::problem_unless_of(int64_t step, int64_t or_step) const 
 BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<int64_t> wanted_step) const {
   Candidate found{.path = path};
   try {
-    if (!is_there(path)) {
+    const auto opened = with_second_try(
+        [&] { return is_there(path) ? std::optional<SafetensorsFile>(std::in_place, path) : std::nullopt; });
+    if (!opened) {
       found.problem = in_quotes(path.native()) + " is missing";
       return found;
     }
-    const SafetensorsFile file(path);
+    const SafetensorsFile& file = *opened;
     const WeightsInfo info = info_of(file);
     if (info.model.name != config_.model.name)
       fail(ExitCode::checkpoint, in_quotes(path.native()), " is of the model ", in_quotes(info.model.name));
@@ -121,10 +129,10 @@ BestWeights::Candidate BestWeights::candidate(const Path& path, std::optional<in
 
 /// The weights of the best evaluation; otherwise the best of those of this run that say how good they are, none of
 /// them from after the checkpoint. Others than the expected ones are read only where none of these is right.
-std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Candidate>& expected,
-                                                          const std::vector<Path>& others,
-                                                          const RunState& state) const {
-  std::optional<Candidate> best;
+BestWeights::Choice BestWeights::choose(const std::vector<Candidate>& expected, const std::vector<Path>& others,
+                                        const RunState& state) const {
+  Choice choice;
+  std::optional<Candidate>& best = choice.weights;
   const auto is_right = [&](const Candidate& c) {
     const bool right = c.step == state.best_step;
     const bool counts = right || (c.step >= 0 && c.step <= state.step && c.value);
@@ -133,12 +141,14 @@ std::optional<BestWeights::Candidate> BestWeights::choose(const std::vector<Cand
                                                          : better(config_.train.best.metric, *c.value, *best->value);
     };
     if (counts && (right || !best || is_better())) best = c;
+    if (c.unreadable && choice.unread.empty()) choice.unread = c.problem;
+    if (right) choice.unread.clear();
     return right;
   };
-  if (std::ranges::any_of(expected, is_right)) return best;
+  if (std::ranges::any_of(expected, is_right)) return choice;
   for (const Path& path : others)
     if (std::ranges::find(expected, path, &Candidate::path) == expected.end() && is_right(candidate(path))) break;
-  return best;
+  return choice;
 }
 
 void BestWeights::warn_of(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,

@@ -38,10 +38,10 @@ class BestWeights {
 
   /// Restores best.bin as it was at `checkpoint`, which may be of another run; `state` is the checkpoint's. If those
   /// weights are lost, the best of the remaining ones replace them; step -1: none remain, and the next evaluation is
-  /// the best.
+  /// the best. Error(io) if they may be in a file that cannot be read.
   BestEvaluation return_to(const Path& checkpoint, const RunState& state);
   /// Does the same as return_to() during training, if best.bin was removed or changed since the last check. If the disk
-  /// fails to read it, a warning says so, and the next call looks again.
+  /// fails to read it or its copies, a warning says so, and the next call looks again.
   BestEvaluation look_after(const RunState& state);
   /// What is wrong with best.bin, which should have the weights of one of these two steps; empty: nothing.
   std::string problem_unless_of(int64_t step, int64_t or_step) const;
@@ -59,8 +59,11 @@ class BestWeights {
 
   Path best() const { return out_ / kBestFile; }
   Candidate candidate(const Path& path, std::optional<int64_t> wanted_step = {}) const;
-  std::optional<Candidate> choose(const std::vector<Candidate>& expected, const std::vector<Path>& others,
-                                  const RunState& state) const;
+  struct Choice {
+    std::optional<Candidate> weights;
+    std::string unread;  // why others, which may be better, could not be read; empty: these are right, or all were read
+  };
+  Choice choose(const std::vector<Candidate>& expected, const std::vector<Path>& others, const RunState& state) const;
   void warn_of(const std::vector<Candidate>& expected, const std::optional<Candidate>& chosen,
                const RunState& state) const;
   BestEvaluation put_in_place(const std::optional<Candidate>& chosen, const RunState& state);

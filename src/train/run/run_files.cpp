@@ -193,6 +193,8 @@ void require_own_files(const Path& out) {
   require_folder_or_nothing(out / kCheckpointFolder);
   std::vector<Path> written = {out / kCheckpointFolder / kLatestFile};
   for (const std::string_view name : kRunFiles) written.push_back(out / name);
+  for (const std::string& name : list_folder(out / kCheckpointFolder))
+    if (saved_best_step(name)) written.push_back(out / kCheckpointFolder / name);
   for (const Path& path : written) {
     if (is_folder(path)) refuse_in_output(path, "is a folder, in whose place a run writes a file");
     if (is_real_folder(temporary_of(path)))

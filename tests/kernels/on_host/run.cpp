@@ -196,34 +196,40 @@ class Stacks {
   void* all_;
 };
 
-/// Of blocks, one after the other. An access beyond its end, rounded up to 16 bytes, ends the program.
+/// Of blocks, one after the other. An access behind its end ends the program, but for less than 16 bytes, which are
+/// full of poison and checked.
 class SharedMemory {
  public:
-  explicit SharedMemory(size_t bytes) {
+  explicit SharedMemory(size_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    bytes_ = (bytes + 15) / 16 * 16;
-    body_ = (bytes_ + page - 1) / page * page;
-    guard_ = page;
-    void* all = mmap(nullptr, body_ + guard_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    aligned_ = (bytes + 15) / 16 * 16;
+    body_ = (aligned_ + page - 1) / page * page;
+    all_bytes_ = body_ + page;
+    void* all = mmap(nullptr, all_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED) throw std::bad_alloc();
     if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(all, body_);  // marks of earlier mappings
     all_ = static_cast<unsigned char*>(all);
-    mprotect(all_ + body_, guard_, PROT_NONE);
+    mprotect(all_ + body_, page, PROT_NONE);
   }
   ~SharedMemory() {
-    if (all_) munmap(all_, body_ + guard_);
+    if (all_) munmap(all_, all_bytes_);
   }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  unsigned char* data() const { return all_ + body_ - bytes_; }
-  void fill(unsigned char byte) {
-    if (all_) std::memset(data(), byte, bytes_);
+  unsigned char* data() const { return all_ + body_ - aligned_; }
+  void fill(unsigned char poison) {
+    poison_ = poison;
+    if (all_) std::memset(data(), poison, aligned_);
+  }
+  bool intact() const {
+    return std::all_of(data() + bytes_, data() + aligned_, [this](unsigned char byte) { return byte == poison_; });
   }
 
  private:
-  size_t bytes_ = 0, body_ = 0, guard_ = 0;
+  size_t bytes_, aligned_ = 0, body_ = 0, all_bytes_ = 0;
   unsigned char* all_ = nullptr;
+  unsigned char poison_ = 0;
 };
 
 // ---- a launch
@@ -270,6 +276,8 @@ class Launch {
       const size_t newest = running.size() - 1, turn = newest == 0 || random_() % 16 > 0 ? newest : random_() % newest;
       block_now_ = running[turn];
       if (run_to_barrier()) continue;
+      if (!failure_ && !block_now_->shared->intact())
+        failure_ = std::make_exception_ptr(error("it has written behind its shared memory"));
       if (failure_) {
         for (Block* block : running) block_now_ = block, end_threads();
         std::rethrow_exception(failure_);
