@@ -57,13 +57,17 @@ std::vector<Target>& targets() {
 
 std::string problem_with(const Target& target, Input input) {
   static const bool counts = is_instrumented() && __sanitizer_install_malloc_and_free_hooks(count, uncount) != 0;
+  const double most = std::max(1.0, static_cast<double>(input.size()) / 1e5) * (is_instrumented() ? 8 : 1);
   const int64_t before = allocated;
   most_allocated = before;
-  const double began = processor_seconds();
-  if (std::string wrong = wrong_refusal(target, input); !wrong.empty()) return wrong;
-  const double seconds = processor_seconds() - began, slower = is_instrumented() ? 8 : 1;
-  if (const double most = std::max(1.0, static_cast<double>(input.size()) / 1e5); seconds > slower * most)
-    return str(seconds, " s of processor time");
+  double seconds = 0;
+  for (int times = 0; times < 2; ++times) {  // a machine that others use counts some of their time, once
+    const double began = processor_seconds();
+    if (std::string wrong = wrong_refusal(target, input); !wrong.empty()) return wrong;
+    seconds = processor_seconds() - began;
+    if (seconds <= most) break;
+  }
+  if (seconds > most) return str(seconds, " s of processor time");
   const int64_t taken = most_allocated - before;
   if (counts && static_cast<uint64_t>(taken) > input.size() + target.memory)
     return str(taken, " bytes of memory for an input of ", input.size());
