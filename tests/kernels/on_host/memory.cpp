@@ -26,7 +26,7 @@ struct CopyReport {
   }
 } copy_report;
 
-constexpr unsigned char kPoison = 0xff, kGuard = kPoison;  // a read outside, too, finds NaN
+constexpr unsigned char kPoison = 0xff;  // in and around memory, so that a read outside finds NaN, too
 constexpr size_t kAlignment = 256;
 
 thread_local int access_depth = 0;
@@ -61,8 +61,7 @@ unsigned char* add_memory(cudaMemoryType type, size_t bytes, int device) {
   set_rights(a, /*open=*/true);
   unsigned char* data = a.pages + body - padded;
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(a.pages, body);  // a stack may have been there
-  if (s.computes) std::memset(a.pages, kGuard, body);
-  if (s.computes) std::memset(data, kPoison, bytes);
+  if (s.computes) std::memset(a.pages, kPoison, body);
   if (__asan_poison_memory_region) {
     __asan_poison_memory_region(a.pages, body);
     __asan_unpoison_memory_region(data, bytes);
@@ -88,9 +87,9 @@ std::string damage(const unsigned char* data, const Allocation& a) {
   if (!state().computes) return "";
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(a.pages, a.page_bytes);
   for (const unsigned char* at = data; at-- > a.pages;)
-    if (*at != kGuard) return std::to_string(data - at) + " bytes before its begin";
+    if (*at != kPoison) return std::to_string(data - at) + " bytes before its begin";
   for (const unsigned char* at = data + a.bytes; at < a.pages + a.page_bytes; ++at)
-    if (*at != kGuard) return std::to_string(at - data - static_cast<ptrdiff_t>(a.bytes)) + " bytes after its end";
+    if (*at != kPoison) return std::to_string(at - data - static_cast<ptrdiff_t>(a.bytes)) + " bytes after its end";
   return "";
 }
 

@@ -7,7 +7,8 @@
 //   outside the mask.
 // Missing barriers show as wrong results in some order, for values that were not yet written are poison; under
 // ThreadSanitizer as races: every CUDA thread is a TSan fiber, barriers are release and acquire, blocks have no edge
-// between them. An access beyond a block's shared memory ends the program: a page without rights follows.
+// between them. A page without rights follows a block's shared memory; what is written before it, but behind the end,
+// is found, and thrown, too.
 #pragma once
 
 #include <array>
