@@ -44,10 +44,12 @@ def state_of(pid):
 
 
 def wait_for_state(pid, states):
-    end = time.monotonic() + 30
-    while state_of(pid) not in states:
-        expect(time.monotonic() < end, "process %d is in state %s" % (pid, state_of(pid)))
+    for _ in range(15000):
+        state = state_of(pid)
+        if state in states:
+            return
         time.sleep(0.002)
+    raise AssertionError("process %d is in state %s" % (pid, state))
 
 
 def kill_all(job):

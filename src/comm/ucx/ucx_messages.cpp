@@ -268,11 +268,17 @@ std::unique_ptr<MessageWire> make_ucx_wire(Bootstrap& ranks) {
   const std::unique_ptr<MessageBatch> batch = wire->batch(MessageWire::Plane::control);
   run_on_all_ranks(ranks, [&] {
     batch->barrier();
-    for (const auto end = Clock::now() + kPatience; !batch->done();)
-      if (Clock::now() >= end)
+    // A long time between two looks means that the job was suspended: it is not time that messages had.
+    auto waited = Clock::duration::zero();
+    for (auto looked = Clock::now(); !batch->done();) {
+      const auto now = Clock::now();
+      waited += std::min<Clock::duration>(now - looked, 1s);
+      looked = now;
+      if (waited >= kPatience)
         fail(ExitCode::peer, "messages by UCX do not reach all ranks from host ", host_name(),
              ": set UCX_NET_DEVICES to the network that connects the hosts, such as eth0, and allow all TCP ports on "
              "it");
+    }
   });
   return wire;
 }
