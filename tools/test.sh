@@ -48,7 +48,7 @@ targets=()
 select=()
 if [ ${#floors[@]} -gt 0 ]; then
   targets=(--target "${floors[@]/#/test_}")
-  select=(-R "^($(IFS='|'; echo "${floors[*]}"))\$" -L unit)
+  select=(-R "^($(IFS='|'; echo "${floors[*]}"))(-[0-9]+)?\$" -L unit)
 elif [ $unit = yes ]; then
   targets=(--target unit_tests)
   select=(-L unit)

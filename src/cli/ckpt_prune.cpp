@@ -87,6 +87,7 @@ int ckpt_prune(const Words& words) {
   const Path run = Path(word).has_filename() ? Path(word) : Path(word).parent_path();
   if (!holds_run(run))
     fail(ExitCode::usage, in_quotes(run.native()), " holds no run: give the folder of one (its --output)");
+  require_no_links_into_runs(run);
   FileSystem files;
   std::optional<RunLock> lock;
   if (!dry_run) lock.emplace(files, run, RunLock::Wait{.say = warn, .otherwise = "only look at it with --dry-run"});

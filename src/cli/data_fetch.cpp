@@ -32,7 +32,7 @@ int data_fetch(const Words& words) {
                      kMirrorVariable, ", addresses between blanks)"))
       ->check(mirror_problem)
       ->allow_extra_args(false);
-  app.add_option("--stall", stall, "give an address up after so many seconds with less than 1000 bytes in each")
+  app.add_option("--stall", stall, "end a request after so many seconds with less than 1000 bytes in each")
       ->check(CLI::Range(1, 3600))
       ->capture_default_str();
   app.add_flag("-q,--quiet", quiet, "print the result, errors and warnings only");

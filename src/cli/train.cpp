@@ -86,7 +86,8 @@ ResumeMode resume_mode(const TrainFlags& f) {
   if (f.resume == "must") return {ResumeMode::must, {}};
   if (f.resume == "never") return {ResumeMode::never, {}};
   if (!is_folder(f.resume, ExitCode::checkpoint))
-    fail(ExitCode::usage, "--resume ", in_quotes(f.resume), ": give auto, must, never or the folder of a checkpoint");
+    fail(ExitCode::usage, "--resume ", in_quotes(f.resume),
+         " is no folder: give auto, must, never or the folder of a checkpoint");
   const Path checkpoint = f.resume;
   return {ResumeMode::path, checkpoint.has_filename() ? checkpoint : checkpoint.parent_path()};  // "a/b/" is "a/b"
 }

@@ -202,6 +202,32 @@ def files_of_a_run_may_be_links():
     fails(USAGE, finish(start([PROGRAM, *train_words(path("with-pipe"), settings())])), "last.bin")
 
 
+@check
+def links_to_files_of_a_run_are_refused():
+    """Through them a run would replace, and a prune delete, what this run or another one needs."""
+    other = path("other-run")
+    often = {"train__eval_interval": 1, "train__save_interval": 1}
+    for output in other, path("of-links"):
+        train(output, settings(train__max_steps=4, **often))
+    spare = [os.path.join("ckpt", name) for name in os.listdir(os.path.join(other, "ckpt")) if name.startswith("best-")][0]
+    cases = [("best.bin", spare), (spare, "../best.bin"), ("last.bin", "ckpt/step-00000004/weights.safetensors"),
+             ("best.bin", os.path.join(other, "best.bin")), ("best.bin", os.path.join(other, spare)),
+             ("ckpt", os.path.join(other, "ckpt"))]
+    for name, target in cases:
+        shutil.rmtree(path("one"), ignore_errors=True)
+        shutil.copytree(path("of-links"), path("one"))
+        if name == "ckpt":
+            shutil.rmtree(path("one", name))
+        else:
+            os.remove(path("one", name))
+        os.symlink(target, path("one", name))
+        before = snapshot(path("one")), snapshot(other)
+        for done in [finish(start([PROGRAM, *train_words(path("one"), settings(train__max_steps=8, **often))])),
+                     run("ckpt", "prune", path("one"), "--keep", "1")]:
+            fails(USAGE, done, os.path.join("one", name), "is a link to", "put a copy in the place of the link")
+        expect_equal((snapshot(path("one")), snapshot(other)), before, name, target)
+
+
 # ---- a folder that loses its name
 
 def long_run(output, **changed):

@@ -189,13 +189,58 @@ void require_folder_or_nothing(const Path& folder) {
   }
 }
 
-void require_own_files(const Path& out) {
-  require_folder_or_nothing(out / kCheckpointFolder);
+/// Checkpoints, whole or half saved, are known by their folders' names.
+static bool is_checkpoint_name(const std::string& name) { return step_of(name) || is_scratch_name(name); }
+
+/// Is `file`, whose last name is no link, one of a run in `out`?
+static bool is_of_run(const Path& out, const Path& file) {
+  const Path folder = file.parent_path(), ckpt = out / kCheckpointFolder;
+  const std::string name = file.filename();
+  if (same_place(folder, out)) return is_run_file(name);
+  if (same_place(folder, ckpt)) return saved_best_step(name).has_value();
+  return same_place(folder.parent_path(), ckpt) && is_checkpoint_name(folder.filename());
+}
+
+/// Is it a folder in which a run is or was, by its lock and its files?
+static bool is_run_folder(const Path& folder) { return is_there(folder / kLockName) && holds_run(folder); }
+
+/// Does a file, whose last name is no link, belong to the run in `out` or to another one?
+static bool belongs_to_a_run(const Path& out, const Path& file) {
+  const Path folder = file.parent_path();
+  const std::string name = file.filename();
+  return is_of_run(out, file) || is_there(folder / "manifest.json") ||
+         (saved_best_step(name) && is_run_folder(folder.parent_path())) || (is_run_file(name) && is_run_folder(folder));
+}
+
+static std::vector<Path> written_files(const Path& out) {
   std::vector<Path> written = {out / kCheckpointFolder / kLatestFile};
   for (const std::string_view name : kRunFiles) written.push_back(out / name);
   for (const std::string& name : list_folder(out / kCheckpointFolder))
     if (saved_best_step(name)) written.push_back(out / kCheckpointFolder / name);
-  for (const Path& path : written) {
+  return written;
+}
+
+void require_no_links_into_runs(const Path& out) {
+  const auto refuse = [](const Path& link, const Path& target, std::string_view what) {
+    fail(ExitCode::usage, in_quotes(link.native()), " is a link to ", in_quotes(target.native()), ", ", what,
+         " and would change through it: put a copy in the place of the link, or remove it");
+  };
+  for (const Path& path : written_files(out)) {
+    if (kind_of_entry(path) != PathKind::link) continue;
+    if (const Path target = absolute_of(replaced_by_writing(path)); belongs_to_a_run(out, target))
+      refuse(path, target, "which belongs to a run");
+  }
+  const Path ckpt = out / kCheckpointFolder;
+  if (kind_of_entry(ckpt) != PathKind::link) return;
+  const Path target = without_links(ckpt), other = target.parent_path();
+  if (target.filename() == kCheckpointFolder && !same_place(other, out) && is_run_folder(other))
+    refuse(ckpt, target, "which holds another run's checkpoints");
+}
+
+void require_own_files(const Path& out) {
+  require_folder_or_nothing(out / kCheckpointFolder);
+  require_no_links_into_runs(out);
+  for (const Path& path : written_files(out)) {
     if (is_folder(path)) refuse_in_output(path, "is a folder, in whose place a run writes a file");
     if (is_real_folder(temporary_of(path)))
       refuse_in_output(temporary_of(path), "is a folder, in whose place a run writes a file");
@@ -224,9 +269,6 @@ std::vector<std::string> set_aside_foreign_files(FileSystem& files, const Path& 
   return warnings;
 }
 
-/// Checkpoints, whole or half saved, are known by their folders' names.
-static bool is_checkpoint_name(const std::string& name) { return step_of(name) || is_scratch_name(name); }
-
 void require_resettable(const Path& out) {
   // A reset, or the start after it, that was killed leaves these, and perhaps no sign of a run.
   const auto may_be_left = [](const std::string& name) {
@@ -244,15 +286,6 @@ void require_resettable(const Path& out) {
   if (!is_there(out / kMetricsFile) && std::none_of(checkpoints.begin(), checkpoints.end(), is_checkpoint_name))
     fail(ExitCode::usage, "--reset: ", in_quotes(out.native()),
          " does not look like a run (no metrics.jsonl, no ckpt/step-...): empty it by hand or give another --output");
-}
-
-/// Is `file`, whose last name is no link, one of a run in `out`?
-static bool is_of_run(const Path& out, const Path& file) {
-  const Path folder = file.parent_path(), ckpt = out / kCheckpointFolder;
-  const std::string name = file.filename();
-  if (same_place(folder, out)) return is_run_file(name);
-  if (same_place(folder, ckpt)) return saved_best_step(name).has_value();
-  return same_place(folder.parent_path(), ckpt) && is_checkpoint_name(folder.filename());
 }
 
 bool reset_deletes(const Path& out, const Path& file) {

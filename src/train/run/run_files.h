@@ -58,9 +58,13 @@ bool has_saved(const Path& out);
 /// Throws Error(usage) if an output folder, or one that it must lie in, is there as a file.
 void require_folder_or_nothing(const Path& folder);
 
+/// Throws Error(usage) with the first of a run's files, or its folder of checkpoints, that is a link to what this run
+/// or another one has under a name of its own: through the link, one run would replace or delete what the other needs.
+void require_no_links_into_runs(const Path& out);
+
 /// Throws Error(usage) with the first folder in the place of a run's file or of a temporary one for it. For a folder
 /// without a run also with the first file that a run would replace and that no run wrote: any weights, or a
-/// configuration, records or a table without this program's marks.
+/// configuration, records or a table without this program's marks. Throws as require_no_links_into_runs().
 void require_own_files(const Path& out);
 
 /// For a folder with a run: renames such files (an edited configuration, weights damaged beyond recognition), so that

@@ -67,8 +67,9 @@ RunStart find_start(const Config& config, int ranks, const ResumeMode& resume, b
       start.goes_back = true;
     }
     if (present && !start.goes_back)
-      fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a different run from ",
-           in_quotes(start.checkpoint.native()), ": give another --output, or add --reset to delete it");
+      fail(ExitCode::usage, "output folder ", in_quotes(out.native()), " holds a run, of which ",
+           in_quotes(start.checkpoint.native()),
+           " is no checkpoint: leave --resume out to continue that run, or give another --output");
   } else if (resume.kind != ResumeMode::never && !reset) {
     const auto step = store.newest_good([&](const std::string& problem) { console.note("warning: " + problem); });
     if (step) start.checkpoint = folder / store.path_of(*step).filename();  // by name: other ranks read it too
