@@ -158,6 +158,9 @@ int verb_compare(const Words& words) {
   if (!parse(app, words)) return 0;
   if (const Launch launch = detect_launch(); launch.parallel())
     fail(ExitCode::usage, "compare starts its runs itself: remove ", name(launch.kind), " and give --ranks");
+  if (const std::string ending = lower_case(Path(f.html).extension().string());
+      !ending.empty() && ending != ".html" && ending != ".htm")
+    fail(ExitCode::usage, "--html ", in_quotes(f.html), ": the page is HTML: give a name such as compare.html");
   if (!f.html.empty()) require_replaceable_table(f.html, report::kPageBeginning, "--html");
 
   f.training.init_options();  // refuses words that do not fit

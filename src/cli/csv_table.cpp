@@ -21,9 +21,9 @@ void require_replaceable_table(const Path& path, std::string_view header, std::s
   require_name_of_file(path, option);
   if (kind == PathKind::nothing) return;
   const MappedFile file(path);
-  const auto bytes = file.bytes();
-  const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), header.size()));
-  if (begin != header)
+  const bool is_own = file.text().starts_with(header);
+  file.require_whole(ExitCode::io);
+  if (!is_own)
     fail(ExitCode::usage, option, " ", in_quotes(path.native()),
          " is another table, or was not written by this program, which would replace it: give another file, or remove "
          "it "

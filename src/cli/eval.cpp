@@ -314,7 +314,8 @@ int verb_eval(const Words& words) {
   const auto images = open_images(wanted_images, console);
   const int64_t now_skipped = info.on_corrupt == OnCorrupt::error ? images->skipped() : 0;
   if (recorded && part_of(wanted_images) == Split::test && images->count() + now_skipped != info.test_images)
-    fail(ExitCode::data, f.data, ": ", counted(images->count(), "test image"), ", where the run had ", info.test_images,
+    fail(ExitCode::data, f.data, is_there(Path(f.data)) ? "" : " is not there, and the built-in set was taken", ": ",
+         counted(images->count(), "test image"), ", where the run had ", info.test_images,
          "; restore the set, or give the folder of other images with --data DIR");
 
   std::vector<uint32_t> chosen = images_of(wanted_images, *images);

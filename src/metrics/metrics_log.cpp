@@ -68,7 +68,9 @@ LineFile open_records(FileSystem& files, const Path& path) { return {files, path
 
 std::string beginning(const Path& path, size_t bytes) {
   const MappedFile file(path);
-  return {reinterpret_cast<const char*>(file.bytes().data()), std::min(bytes, file.bytes().size())};
+  std::string text(file.text().substr(0, bytes));
+  file.require_whole(ExitCode::io);
+  return text;
 }
 
 /// Another table is not touched.

@@ -172,6 +172,7 @@ def words_that_do_not_fit():
     with open(path("a.html"), "w") as file:
         file.write("a user's\n")
     expect_in("a.html", compare(path("refused"), "--html", path("a.html"), expecting=USAGE).stderr)
+    expect_in("compare.html", compare(path("refused"), "--html", path("a.csv"), expecting=USAGE).stderr)
     expect(not os.path.exists(path("refused")))
 
 

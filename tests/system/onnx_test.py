@@ -194,7 +194,7 @@ def foreign_files_are_kept():
     exported("own.onnx", output, "--raw")  # replaces both of its files
     with open(path("own.onnx.py"), "a") as sample:
         sample.write("# edited\n")
-    fails(USAGE, export(path("own.onnx"), output), "own.onnx.py", "not written by this program, or was edited since")
+    fails(USAGE, export(path("own.onnx"), output), "own.onnx.py", "not written by this program as a file of this kind")
     for ending in (".onx", ".h5", ".txt", ".PT"):
         fails(USAGE, export(path("m" + ending), output), "m" + ending, "model.safetensors or model.onnx")
         expect(not os.path.exists(path("m" + ending)), ending)

@@ -46,6 +46,9 @@ class Stage:
 
 
 def main():
+    if not 2 <= len(sys.argv) <= 3 or sys.argv[1].startswith("-"):
+        print(__doc__)
+        sys.exit(2 if sys.argv[1:] not in (["-h"], ["--help"]) else 0)
     folder, *mirror = sys.argv[1:]
     folder = os.path.abspath(folder)
     base = os.path.join(folder, "base")

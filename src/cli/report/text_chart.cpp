@@ -126,15 +126,31 @@ std::string right_aligned(std::string text, int width) {
   return std::string(static_cast<size_t>(std::max(width - static_cast<int>(text.size()), 0)), ' ') + text;
 }
 
+/// The labels of the rows. One for a constant; otherwise of every n-th tick, so that there is a row between two of
+/// them.
+std::vector<std::string> labels_of(const Panel& panel, Range drawn, const Axis& y, int rows) {
+  const auto row = [&](double v) { return static_cast<size_t>(std::lround((1 - y.place(v)) * (rows - 1))); };
+  std::vector<std::string> labels(static_cast<size_t>(rows));
+  const std::vector<double> ticks = drawn.size() > 0 ? y.ticks : std::vector{drawn.low};
+  size_t every = 1;
+  const auto are_crowded = [&] {
+    for (size_t i = every; i < ticks.size(); i += every)
+      if (row(ticks[i - every]) < row(ticks[i]) + 2) return true;
+    return false;
+  };
+  while (!y.logarithmic && every + 1 < ticks.size() && are_crowded()) ++every;
+  for (size_t i = 0; i < ticks.size(); i += every) labels[row(ticks[i])] = tick_label(ticks[i], panel.unit);
+  return labels;
+}
+
 void add_panel(std::vector<std::string>& lines, const Panel& panel, double last_step, const Terminal& terminal) {
   const int columns = std::clamp(terminal.columns, kLeastColumns, kMostColumns) - kLabel - 2, rows = rows_of(panel);
   const Axis x = exact_axis({0, std::max(last_step, 1.0)}, std::max(columns / 20, 1));
-  const Axis y = panel.axis(*panel.drawn_range(), std::max(rows / 3, 2));
+  const Range drawn = *panel.drawn_range();
+  const Axis y = panel.axis(drawn, std::max(rows / 3, 2));
   Canvas canvas(columns, rows, terminal.unicode);
   draw_on(canvas, panel, x, y);
-  std::vector<std::string> labels(static_cast<size_t>(rows));
-  for (const double tick : y.ticks)
-    labels[static_cast<size_t>(std::lround((1 - y.place(tick)) * (rows - 1)))] = tick_label(tick, panel.unit);
+  const std::vector<std::string> labels = labels_of(panel, drawn, y, rows);
   for (const std::string& line : heading(panel, y, static_cast<size_t>(columns + kLabel))) lines.push_back(line);
   for (int r = 0; r < rows; ++r) {
     const std::string& label = labels[static_cast<size_t>(r)];

@@ -47,6 +47,7 @@ std::vector<FileReport> verify(const fs::path& folder, const OpenOptions& option
       if (depth == Depth::names_and_sizes) return;
       const MappedFile file(path, MappedFile::Links::follow, ExitCode::data);
       report.sha256 = sha256_hex(file.bytes().data(), file.bytes().size());
+      file.require_unchanged(ExitCode::data);
     }));
     std::string& problem = reports.back().problem;  // which begins with the path
     if (problem.starts_with(path.string() + ": ")) problem.erase(0, path.string().size() + 2);

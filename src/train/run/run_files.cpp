@@ -348,7 +348,7 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view), st
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another ", option);
   if (!is_own(path, accepts))
     fail(ExitCode::usage, in_quotes(path.native()),
-         " was not written by this program, or was edited since, and would be replaced: give another ", option,
+         " was not written by this program as a file of this kind, or was edited since: give another ", option,
          ", or remove it first");
 }
 
