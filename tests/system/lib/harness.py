@@ -67,13 +67,16 @@ def _notice_pauses():
             _pauses.append(time.monotonic() - begin)
 
 
-def _passes_after_a_pause(function):
-    """Repeats a failed check, in a process and a folder of its own, if the machine stood still during it."""
+def _fails_for_good(function, name):
+    """Prints that a check failed. If the machine stood still during it, the check is repeated instead, in a process and
+    a folder of its own, which prints the result."""
     time.sleep(0.5)  # until a pause that has just ended is noticed
     if not _pauses:
-        return False
-    print("the machine stood still for %.0f s: once more" % sum(_pauses), flush=True)
-    return subprocess.run([sys.executable, sys.argv[0], function.__name__]).returncode == 0
+        print("FAIL  %s\n%s" % (name, traceback.format_exc()), flush=True)
+        return True
+    print("again %s, because the machine stood still for %.0f s\n%s" % (name, sum(_pauses), traceback.format_exc()),
+          flush=True)
+    return subprocess.run([sys.executable, sys.argv[0], function.__name__]).returncode != 0
 
 
 def main():
@@ -98,11 +101,10 @@ def main():
                 reasons.append("%s: %s" % (name, reason))
                 print("skip  %s: %s" % (name, reason), flush=True)
             except Exception:
-                print("FAIL  %s\n%s" % (name, traceback.format_exc()), flush=True)
-                if _passes_after_a_pause(function):
-                    passed += 1
-                else:
+                if _fails_for_good(function, name):
                     failed.append(name)
+                else:
+                    passed += 1
     finally:
         if scratch.cache_info().currsize:
             shutil.rmtree(scratch(), ignore_errors=True)
