@@ -134,6 +134,7 @@ void remove_repeats(std::vector<NamedRun>& runs) {
 /// read is named in one warning.
 report::Report read_report(const std::vector<std::string>& words) {
   report::Report report;
+  bool unreadable = false;
   std::vector<NamedRun> named;
   for (const std::string& word : words) {
     try {
@@ -143,6 +144,7 @@ report::Report read_report(const std::vector<std::string>& words) {
       }
     } catch (const Error& error) {
       if (words.size() == 1) throw;
+      unreadable |= error.code() == ExitCode::io;
       report.missing.emplace_back(error.what());
     }
   }
@@ -161,7 +163,6 @@ report::Report read_report(const std::vector<std::string>& words) {
     parts.name = name_beside_others(parts, /*one=*/true);
     return parts;
   };
-  bool unreadable = false;
   const auto take = [&](int64_t, report::RunParts run) {
     if (is_run(run)) return report.runs.push_back(std::move(run));
     unreadable |= run.unreadable;

@@ -336,7 +336,9 @@ TEST_F(CheckpointTest, AFolderThatTakesItsFoldersNameStaysAsItIs) {
     }
     comm.barrier();
     const std::string warning = saves.finish().warning;
-    if (comm.rank() == 0) EXPECT_NE(warning.find("moved, removed or replaced"), std::string::npos) << warning;
+    if (comm.rank() == 0) {
+      EXPECT_NE(warning.find("moved, removed or replaced"), std::string::npos) << warning;
+    }
     saves.write_weights("last.bin", {});
     comm.barrier();
   });
