@@ -44,7 +44,7 @@ def state_of(pid):
 
 
 def wait_for_state(pid, states):
-    for _ in range(15000):
+    for _ in range(15000):  # 30 s, of which a pause of the machine uses nothing
         state = state_of(pid)
         if state in states:
             return

@@ -83,9 +83,13 @@ std::string letter_of(const Curve& curve) {
 
 int rows_of(const Panel& panel) { return panel.height >= 200 ? 10 : 4; }
 
+int row_of(double value, const Axis& y, int rows) {
+  return static_cast<int>(std::lround((1 - y.place(value)) * (rows - 1)));
+}
+
 void draw_on(Canvas& canvas, const Panel& panel, const Axis& x, const Axis& y) {
   const auto column = [&](double v) { return static_cast<int>(std::lround(x.place(v) * (canvas.width() - 1))); };
-  const auto row = [&](double v) { return static_cast<int>(std::lround((1 - y.place(v)) * (canvas.height() - 1))); };
+  const auto row = [&](double v) { return row_of(v, y, canvas.height()); };
   for (const Curve& curve : panel.curves) {
     if (curve.faint) continue;
     const Point* before = nullptr;
@@ -129,7 +133,7 @@ std::string right_aligned(std::string text, int width) {
 /// The labels of the rows. One for a constant; otherwise of every n-th tick, so that there is a row between two of
 /// them.
 std::vector<std::string> labels_of(const Panel& panel, Range drawn, const Axis& y, int rows) {
-  const auto row = [&](double v) { return static_cast<size_t>(std::lround((1 - y.place(v)) * (rows - 1))); };
+  const auto row = [&](double v) { return static_cast<size_t>(row_of(v, y, rows)); };
   std::vector<std::string> labels(static_cast<size_t>(rows));
   const std::vector<double> ticks = drawn.size() > 0 ? y.ticks : std::vector{drawn.low};
   size_t every = 1;

@@ -208,7 +208,7 @@ static bool is_run_folder(const Path& folder) { return is_there(folder / kLockNa
 static bool belongs_to_a_run(const Path& out, const Path& file) {
   const Path folder = file.parent_path();
   const std::string name = file.filename();
-  return is_of_run(out, file) || is_there(folder / "manifest.json") ||
+  return is_of_run(out, file) || is_there(folder / kManifestFile) ||
          (saved_best_step(name) && is_run_folder(folder.parent_path())) || (is_run_file(name) && is_run_folder(folder));
 }
 
@@ -343,7 +343,7 @@ void require_replaceable(const Path& path, bool (*accepts)(std::string_view), st
   require_name_of_file(path, option);
   const Path replaced = replaced_by_writing(path), folder = replaced.parent_path();
   const std::string name = replaced.filename();
-  if (is_there(folder / "manifest.json") || saved_best_step(name) ||
+  if (is_there(folder / kManifestFile) || saved_best_step(name) ||
       ((is_run_file(name) || is_lock_name(name)) && holds_run(folder)))
     fail(ExitCode::usage, in_quotes(path.native()), " belongs to a run and must not change: give another ", option);
   if (!is_own(path, accepts))
