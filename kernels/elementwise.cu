@@ -113,28 +113,6 @@ __global__ void __launch_bounds__(kThreads) zero_ends(ZeroPadsArgs a) {
   static_cast<T*>(a.y)[row * a.stride + a.features + (i - row * pads)] = from_float<T>(0);
 }
 
-/// Images blockIdx.y and every gridDim.y-th from there; a thread kInFlight groups of N channels of a pixel, a block's
-/// width apart.
-template <class T, int N>
-__global__ void __launch_bounds__(kThreads) interleave(PixelsArgs a) {
-  const auto groups = static_cast<unsigned>(a.y_stride / N), all = static_cast<unsigned>(a.pixels) * groups;
-  const unsigned first = blockIdx.x * (kThreads * kInFlight) + threadIdx.x;
-  for (int64_t image = blockIdx.y; image < a.n; image += gridDim.y) {
-    const T* x = static_cast<const T*>(a.x) + image * a.channels * a.pixels;
-    T* y = static_cast<T*>(a.y) + image * a.pixels * a.y_stride;
-    Pack<T, N> packs[kInFlight];
-    for (int u = 0; u < kInFlight; ++u) {
-      const unsigned i = first + u * kThreads;
-      if (i >= all) continue;
-      const unsigned pixel = i / groups, channel = (i - pixel * groups) * N;
-      for (int k = 0; k < N; ++k)
-        packs[u].at[k] = channel + k < a.channels ? x[(channel + k) * a.pixels + pixel] : from_float<T>(0);
-    }
-    for (int u = 0; u < kInFlight; ++u)
-      if (const unsigned i = first + u * kThreads; i < all) reinterpret_cast<Pack<T, N>*>(y)[i] = packs[u];
-  }
-}
-
 }  // namespace
 
 cudaError_t activate(const ActivateArgs& a, cudaStream_t stream) {
@@ -178,20 +156,6 @@ cudaError_t zero_pads(const ZeroPadsArgs& a, cudaStream_t stream) {
   if (a.rows < 0 || a.features < 0 || a.stride < a.features) return cudaErrorInvalidValue;
   return with_type(a.type, [&]<class T>(T) {
     return launch(zero_ends<T>, blocks_for(a.rows * (a.stride - a.features), kThreads), stream, a);
-  });
-}
-
-cudaError_t pixels(const PixelsArgs& a, cudaStream_t stream) {
-  if (a.n < 0 || a.channels < 0 || a.pixels < 0 || a.y_stride < a.channels) return cudaErrorInvalidValue;
-  constexpr int64_t kMostImages = 65535;  // of a grid
-  return with_type(a.type, [&]<class T>(T) {
-    const auto start = [&](auto kernel, int width) {
-      Grid grid = blocks_for(a.pixels * a.y_stride / width, kThreads * kInFlight);
-      grid.blocks.y = static_cast<unsigned>(a.n < kMostImages ? a.n : kMostImages);
-      return launch(kernel, grid, stream, a);
-    };
-    constexpr int kWide = Pack<T>::kSize;
-    return aligned_16(a.y) && a.y_stride % kWide == 0 ? start(interleave<T, kWide>, kWide) : start(interleave<T, 1>, 1);
   });
 }
 

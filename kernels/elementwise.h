@@ -13,7 +13,6 @@
 //   cast             n * (e_from + e_to)
 //   copy_rows        rows * (features + y_stride) * e
 //   zero_pads        rows * (stride - features) * e  (writes)
-//   pixels           n * pixels * (channels + y_stride) * e
 #pragma once
 
 #include "element.h"
@@ -79,15 +78,5 @@ struct ZeroPadsArgs {
   void* y;
 };
 cudaError_t zero_pads(const ZeroPadsArgs& args, cudaStream_t stream);
-
-/// y[image][pixel][i] = x[image][i][pixel] for i < channels, and 0 for channels <= i < y_stride: planar images as rows
-/// of pixels. Bits are copied. Accesses to y are 16 bytes wide if it and y_stride are multiples of 16 bytes.
-struct PixelsArgs {
-  Type type;
-  int64_t n, channels, pixels, y_stride;  // fewer than 2^31 elements in an image of y
-  const void* x;
-  void* y;
-};
-cudaError_t pixels(const PixelsArgs& args, cudaStream_t stream);
 
 }  // namespace ct::kernels

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "device/cuda/convolution.h"
-#include "device/cuda/padded_convolution.h"
+#include "device/cuda/widened_convolution.h"
 #include "model/models.h"
 
 namespace ct::cuda {
@@ -47,7 +47,7 @@ std::vector<Planned> convolutions_of(const Network& network) {
     const auto value = [&](ValueId id) { return graph.values()[static_cast<size_t>(id)]; };
     const ConvolutionShape shape =
         convolution_shape(value(x).shape, value(y).shape, op.kernel, op.stride, op.pad, planar, value(x).dtype);
-    all.push_back({pass, padded_shape(pass, shape).value_or(shape)});
+    all.push_back({pass, widened_shape(pass, shape).value_or(shape)});
   };
   for (const ComputeOp& op : graph.ops()) {
     if (const auto* c = std::get_if<Conv2d>(&op)) add(ConvolutionPass::forward, c->x, c->y, *c, c->planar);
@@ -59,13 +59,20 @@ std::vector<Planned> convolutions_of(const Network& network) {
 
 class CudnnPlans : public testing::TestWithParam<Network> {};
 
-TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
-  std::unique_ptr<Convolutions> cudnn;
+/// Null without cuDNN, for the reason.
+std::unique_ptr<Convolutions> cudnn_for_an_h100(std::string& reason) {
   try {
-    cudnn = make_convolutions({.stream = nullptr, .planned_for = kH100});
+    return make_convolutions({.stream = nullptr, .planned_for = kH100});
   } catch (const Error& e) {
-    GTEST_SKIP() << e.what();
+    reason = e.what();
+    return nullptr;
   }
+}
+
+TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
+  std::string reason;
+  const auto cudnn = cudnn_for_an_h100(reason);
+  if (!cudnn) GTEST_SKIP() << reason;
   const std::vector<Planned> all = convolutions_of(GetParam());
   ASSERT_FALSE(all.empty());
   for (const auto& [pass, shape] : all) {
@@ -74,9 +81,7 @@ TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
                      shape.stride));
     const auto chosen = cudnn->prepare(pass, shape);
     EXPECT_LE(chosen->workspace_bytes(), size_t{256} << 20);
-    EXPECT_EQ(chosen->traits().tensor_cores, shape.dtype != DType::f32);
-    // cuDNN does not say of each such kernel that it adds floats atomically: its code would have to be looked at.
-    EXPECT_FALSE(chosen->traits().compiled_here);
+    EXPECT_EQ(chosen->on_tensor_cores(), shape.dtype != DType::f32);
 
     const auto restored = cudnn->prepare(pass, shape, chosen->plan());
     EXPECT_EQ(restored->plan(), chosen->plan());
@@ -97,6 +102,30 @@ INSTANTIATE_TEST_SUITE_P(
                     network("cnn_plain", 4, 32, DType::f32), network("cnn_plain", 256, 32, DType::bf16),
                     network("cct", 128, 32, DType::bf16), network("vit", 128, 224, DType::bf16)),
     name_of_network);
+
+// The kernels that are compiled with cuDNN, which alone are taken, include some for shapes of no usual network.
+TEST(CudnnPlansOfOddShapes, Exist) {
+  std::string reason;
+  const auto cudnn = cudnn_for_an_h100(reason);
+  if (!cudnn) GTEST_SKIP() << reason;
+  struct Odd {
+    int64_t n, in, height, width, out;
+    int kernel, stride, pad;
+  };
+  for (const Odd& o : {Odd{1, 1, 1, 1, 1, 1, 1, 0}, Odd{17, 6, 14, 14, 16, 5, 1, 0}, Odd{3, 4, 6, 6, 9, 5, 2, 2},
+                       Odd{1, 20, 3, 4, 7, 1, 1, 0}, Odd{1, 2, 2, 2, 3, 3, 1, 3}, Odd{3, 16, 9, 11, 33, 3, 2, 1},
+                       Odd{3, 3, 17, 22, 8, 7, 2, 3}, Odd{2, 5, 64, 48, 130, 11, 4, 2}, Odd{2, 8, 33, 33, 16, 3, 3, 0}})
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (const bool planar : {false, true})
+        for (const auto pass : {ConvolutionPass::forward, ConvolutionPass::grad_input, ConvolutionPass::grad_weights}) {
+          if (planar && pass == ConvolutionPass::grad_input) continue;  // images want no gradient
+          const auto windows = [&](int64_t length) { return (length + 2 * o.pad - o.kernel) / o.stride + 1; };
+          const Shape x = planar ? Shape{o.n, o.in, o.height, o.width} : Shape{o.n, o.height, o.width, o.in};
+          const Shape y{o.n, windows(o.height), windows(o.width), o.out};
+          const ConvolutionShape shape = convolution_shape(x, y, o.kernel, o.stride, o.pad, planar, dtype);
+          EXPECT_NO_THROW(cudnn->prepare(pass, widened_shape(pass, shape).value_or(shape)));
+        }
+}
 
 }  // namespace
 }  // namespace ct::cuda

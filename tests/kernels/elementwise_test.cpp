@@ -130,29 +130,6 @@ TYPED_TEST(Elementwise, CastToEveryType) {
   check(__half{});
 }
 
-TYPED_TEST(Elementwise, PlanarImagesBecomeRowsOfPixels) {
-  using T = TypeParam;
-  constexpr size_t kImages = 2, kChannels = 3, kPixels = 1100;
-  for (const size_t stride : {3, 8, 16})
-    for (const size_t shift : {0, 1}) {
-      Buffer<T> x(numbers(kImages * kChannels * kPixels, 1), shift), y(kImages * kPixels * stride, shift);
-      ASSERT_EQ(pixels({.type = Named<T>::kType,
-                        .n = kImages,
-                        .channels = kChannels,
-                        .pixels = kPixels,
-                        .y_stride = static_cast<int64_t>(stride),
-                        .x = x.data(),
-                        .y = y.data()},
-                       nullptr),
-                cudaSuccess);
-      for (size_t i = 0; i < y.size(); ++i) {
-        const size_t image = i / stride / kPixels, pixel = i / stride % kPixels, channel = i % stride;
-        ASSERT_EQ(y[i], channel < kChannels ? x[(image * kChannels + channel) * kPixels + pixel] : 0)
-            << i << ", " << stride << ", " << shift;
-      }
-    }
-}
-
 TEST(Cast, RoundsAsBf16IsDefined) {
   std::vector<float> values = odd_numbers(600, 1);
   for (const int bits : {0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0x00000001, 0x00408000})  // ties; the ends

@@ -174,8 +174,6 @@ TEST(Refused, Elementwise) {
       [](auto& a) { a.x_stride = 7; }, [](auto& a) { a.y_stride = 7; });
   expect_refused(zero_pads, ZeroPadsArgs{.type = Type::f32, .rows = 1, .features = 8, .stride = 8},
                  [](auto& a) { a.features = 9; });
-  expect_refused(pixels, PixelsArgs{.type = Type::f32, .n = 1, .channels = 3, .pixels = 4, .y_stride = 8},
-                 [](auto& a) { a.y_stride = 2; });
 }
 
 TEST(Refused, Experts) {
@@ -252,12 +250,26 @@ TEST(Refused, Optimizer) {
 }
 
 TEST(Refused, Patches) {
-  const PatchesArgs good{
-      .type = Type::f32, .n = 1, .channels = 3, .height = 8, .width = 8, .patch = 4, .shift = 1, .y_stride = 240};
+  const PatchShape shape{.type = Type::f32,
+                         .n = 1,
+                         .channels = 3,
+                         .height = 8,
+                         .width = 8,
+                         .patch = 4,
+                         .down = 2,
+                         .across = 2,
+                         .y_stride = 240};
+  const PatchesArgs good{.shape = shape, .shift = 1};
   expect_refused(
-      patches, good, [](auto& a) { a.patch = 3; }, [](auto& a) { a.patch = 0; }, [](auto& a) { a.shift = -1; },
-      [](auto& a) { a.y_stride = 239; }, [](auto& a) { a.n = -1; }, [](auto& a) { a.n = 1 << 30; });
-  expect_done(patches, good, [](auto& a) { a.n = 0; });
+      patches, good, [](auto& a) { a.shape.down = 0; }, [](auto& a) { a.shape.patch = 0; },
+      [](auto& a) { a.shift = -1; }, [](auto& a) { a.shape.before = -1; }, [](auto& a) { a.shape.y_stride = 239; },
+      [](auto& a) { a.shape.n = -1; }, [](auto& a) { a.shape.n = 1 << 30; },
+      [](auto& a) { a.shape.height = a.shape.width = a.shape.channels = 1 << 11; });
+  expect_done(patches, good, [](auto& a) { a.shape.n = 0; });
+  expect_refused(
+      pixels_of_patches, PixelsOfPatchesArgs{.shape = shape}, [](auto& a) { a.shape.before = 1; },
+      [](auto& a) { a.shape.down = 1; }, [](auto& a) { a.shape.across = 1; }, [](auto& a) { a.shape.y_stride = 47; });
+  expect_done(pixels_of_patches, PixelsOfPatchesArgs{.shape = shape}, [](auto& a) { a.shape.n = 0; });
 }
 
 TEST(Refused, Pool) {

@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "device/cuda/check.h"
 #include "device/cuda/layers.h"
-#include "device/cuda/padded_convolution.h"
 #include "device/cuda/recording.h"
 #include "device/cuda/ring_copy.h"
 #include "device/cuda/uploads.h"
+#include "device/cuda/widened_convolution.h"
 #include "kernels/copy.h"
 #include "kernels/tickets.h"
 
@@ -192,7 +192,7 @@ std::shared_ptr<Prepared> CudaBackend::prepare_by_plan(Library& library, Pass pa
 }
 
 std::shared_ptr<Convolution> CudaBackend::plan(ConvolutionPass pass, const ConvolutionShape& s) {
-  if (const auto padded = padded_shape(pass, s)) return by_padding(plan(pass, *padded), pass, s, stream_);
+  if (const auto wide = widened_shape(pass, s)) return by_widening(plan(pass, *wide), pass, s, stream_);
   constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weights"};
   const std::string key =
       str(device_.name, ": convolution ", kPasses[static_cast<size_t>(pass)], " ", name_of(s.dtype), " ", s.n, "x",

@@ -183,9 +183,11 @@ class Graph : public fe::graph::Graph {
     CT_CUDA(plans.query_properties());
   }
 
-  /// Leaves out engines that give other bits from run to run, or less than f32 sums of the operands as they are.
+  /// Leaves out engines that give other bits from run to run, or less than f32 sums of the operands as they are. cuDNN
+  /// notes which of the kernels that it contains do so, but not of each kernel that it compiles for a plan.
   void keep_reproducible(DType dtype, bool tf32) {
     using Note = fe::NumericalNote_t;
+    deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
     deselect_numeric_notes({Note::NONDETERMINISTIC, Note::DOWN_CONVERT_INPUTS, Note::REDUCED_PRECISION_REDUCTION,
                             Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13});
     if (dtype == DType::f32 && !tf32) deselect_numeric_notes({Note::TENSOR_CORE});
@@ -209,11 +211,8 @@ class Graph : public fe::graph::Graph {
       if (i != static_cast<size_t>(index)) plans.execution_plans[i].reset();
   }
 
-  Convolution::Traits traits(int64_t index) const {
-    const auto i = static_cast<size_t>(index);
-    const auto has = [](const auto& notes, auto note) { return std::ranges::count(notes, note) > 0; };
-    return {.tensor_cores = has(plans.numeric_notes[i], fe::NumericalNote_t::TENSOR_CORE),
-            .compiled_here = has(plans.behavior_notes[i], fe::BehaviorNote_t::RUNTIME_COMPILATION)};
+  bool on_tensor_cores(int64_t index) const {
+    return std::ranges::count(plans.numeric_notes[static_cast<size_t>(index)], fe::NumericalNote_t::TENSOR_CORE) > 0;
   }
 
   size_t workspace_bytes(int64_t index) const { return static_cast<size_t>(get_workspace_size_plan_at_index(index)); }
@@ -360,7 +359,7 @@ class CudnnConvolution final : public Convolution {
 
   std::string plan() const override { return session_->description() + " " + engine_; }
 
-  Traits traits() const override { return graph_->traits(index_); }
+  bool on_tensor_cores() const override { return graph_->on_tensor_cores(index_); }
 
  private:
   using Memory = Handle<void*, cudaFree>;
@@ -371,7 +370,7 @@ class CudnnConvolution final : public Convolution {
     std::vector<int64_t> plans(static_cast<size_t>(graph_->get_execution_plan_count()));
     std::iota(plans.begin(), plans.end(), 0);
     if (shape_.dtype != DType::f32)
-      std::ranges::stable_partition(plans, [&](int64_t i) { return graph_->traits(i).tensor_cores; });
+      std::ranges::stable_partition(plans, [&](int64_t i) { return graph_->on_tensor_cores(i); });
     return plans;
   }
 

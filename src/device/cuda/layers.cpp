@@ -89,14 +89,16 @@ std::unique_ptr<Kernel> prepare(const Augment& op, const Context& in) {
 std::unique_ptr<Kernel> prepare(const Patches& op, const Context& in) {
   const Shape& x = in.shape(op.images);
   return one_launch(in, k::patches, op,
-                    {.type = type_of(in.dtype(op.y)),
-                     .n = x[0],
-                     .channels = x[1],
-                     .height = x[2],
-                     .width = x[3],
-                     .patch = op.patch,
-                     .shift = op.shift,
-                     .y_stride = in.shape(op.y).stride()});
+                    {.shape = {.type = type_of(in.dtype(op.y)),
+                               .n = x[0],
+                               .channels = x[1],
+                               .height = x[2],
+                               .width = x[3],
+                               .patch = op.patch,
+                               .down = x[2] / op.patch,
+                               .across = x[3] / op.patch,
+                               .y_stride = in.shape(op.y).stride()},
+                     .shift = op.shift});
 }
 
 namespace {

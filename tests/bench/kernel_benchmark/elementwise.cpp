@@ -43,16 +43,6 @@ void Bench::elementwise() {
                                .y = arena_.take(type, rows * 1008)};
     large("copy_rows", name, shape_of(rows, 1000, 1008), rows * 2008 * e, 0,
           [=](cudaStream_t s) { return copy_rows(of_rows, s); });
-    const int64_t images = shrunk((int64_t{512} << 20) / e / (8 * 50176));
-    const PixelsArgs of_pixels{.type = type,
-                               .n = images,
-                               .channels = 3,
-                               .pixels = 50176,
-                               .y_stride = 8,
-                               .x = arena_.take(type, images * 3 * 50176),
-                               .y = arena_.take(type, images * 8 * 50176)};
-    large("pixels", name, shape_of(images, 3, 224, 224), images * 11 * 50176 * e, 0,
-          [=](cudaStream_t s) { return pixels(of_pixels, s); });
   }
   const int64_t n = shrunk(int64_t{128} << 20);
   const Type pairs[][2] = {{Type::f32, Type::bf16}, {Type::bf16, Type::f32}, {Type::f32, Type::f16}};

@@ -105,7 +105,7 @@ class PlainConvolution final : public Convolution {
     CT_CUDA(on_host::launch_on_device(stream_, body, str("convolution ", static_cast<int>(pass_))));
   }
   std::string plan() const override { return the_plan(); }
-  Traits traits() const override { return {}; }
+  bool on_tensor_cores() const override { return false; }
 
  private:
   cudaStream_t stream_;
