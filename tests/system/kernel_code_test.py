@@ -73,12 +73,12 @@ def form(symbol):
 
 
 @functools.lru_cache(None)
-def intermediate_code(arch):
-    """{symbol: PTX}"""
-    parts = re.split(r"\.entry (\w+)\(", cuobjdump("-ptx", "-arch", arch))
-    if len(parts) == 1:
-        raise Skip("built without PTX for " + arch)
-    return dict(zip(parts[1::2], parts[2::2]))
+def threads_of_a_block(arch):
+    """{symbol: the most threads that the kernel is compiled for}"""
+    parts = re.split(r"\n\.nv\.info\.(\w+)\n", cuobjdump("-elf", "-arch", arch))
+    most = re.compile(r"EIATTR_MAX_THREADS\n.*\n\s*Value:\s*(\w+) (\w+) (\w+)")
+    return {symbol: functools.reduce(lambda n, side: n * int(side, 16), bound.groups(), 1) if bound else 1024
+            for symbol, bound in zip(parts[1::2], map(most.search, parts[2::2]))}
 
 
 @functools.lru_cache(None)
@@ -126,8 +126,7 @@ def variables_are_in_registers():
 def registers_suffice_for_the_resident_blocks():
     wrong, met = [], set()
     for arch, symbol, registers, _ in resources():
-        bound = re.search(r"\.maxntid (\d+)(?:, (\d+))?", intermediate_code("sm_80")[symbol])
-        threads = int(bound.group(1)) * int(bound.group(2) or 1) if bound else 1024
+        threads = threads_of_a_block(arch)[symbol]
         promised = next((row for row in RESIDENT if row[0] == kernel(symbol) and re.search(row[1], form(symbol))), None)
         met.add(promised)
         blocks = promised[2] if promised else 1
@@ -138,22 +137,17 @@ def registers_suffice_for_the_resident_blocks():
     expect(met >= set(RESIDENT), "no kernel has this form", set(RESIDENT) - met)
 
 
-def expect_wide(arch, code, load):
-    for name in WIDE:
-        wide = [load(text) for symbol, text in code.items() if kernel(symbol) == name]
-        expect(any(wide), arch, name, "reads less at once in all its %d forms" % len(wide))
+def architectures():
+    return sorted({arch for arch, _, _, _ in resources()})
 
 
 @check
 def memory_is_read_by_16_bytes_at_a_time():
-    for arch in ("sm_80", "sm_100"):
-        expect_wide(arch, intermediate_code(arch), re.compile(r"ld\.global\S*\.v4\.[fu]32").search)
-
-
-@check
-def machine_code_reads_by_16_bytes_at_a_time():
-    expect_wide("sm_90a", machine_code("sm_90a"),
-                lambda names: any(re.match(r"LDG\..*\b128\b", name) for name in names))
+    for arch in architectures():
+        for name in WIDE:
+            forms = [names for symbol, names in machine_code(arch).items() if kernel(symbol) == name]
+            expect(any(re.match(r"LDG\..*\b128\b", each) for names in forms for each in names),
+                   arch, name, "reads less at once in all its %d forms" % len(forms))
 
 
 @check
@@ -181,18 +175,13 @@ def tensor_cores_do_attentions_products():
 
 
 @check
-def attention_is_on_tensor_cores():
-    for name in MATRIX:
-        forms = [code for symbol, code in intermediate_code("sm_80").items() if kernel(symbol) == name]
-        expect(forms and all("mma.sync" in code for code in forms), name)
-
-
-@check
 def no_sum_depends_on_which_thread_comes_first():
     """Atomic additions are of integers: counters and tickets."""
-    for symbol, code in intermediate_code("sm_80").items():
-        found = set(re.findall(r"\b(?:atom|red)\.\S+", code)) - {"atom.global.add.u32", "atom.shared.add.u32"}
-        expect(not found, symbol, found)
+    for arch in architectures():
+        for symbol, names in machine_code(arch).items():
+            atomic = {name for name in names if re.match(r"((ATOM|RED)[GS]?|UTMARED\w*|UBLKRED\w*)\b", name)}
+            floats = {name for name in atomic if not re.match(r"(ATOM|RED)[GS]?(\.E)?\.(ADD|POPC\.INC\.32)(\.STRONG\.\w+)?$", name)}
+            expect(not floats, arch, symbol, floats)
 
 
 main()
