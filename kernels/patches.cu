@@ -13,7 +13,7 @@ struct Job {
   uint32_t channels, copies, patch;
   int height, width, before, shift;
   int64_t of_image;                         // elements
-  int channel, row, column;                 // elements from one to the next
+  uint32_t channel, row, column;            // elements from one to the next
   uint32_t length, count;                   // elements of a token; stores of all tokens
   Divisor across, tokens, groups;           // patches of a row, tokens of an image, stores of a token
   Divisor of_pixel, of_channels, of_patch;  // elements of a pixel, channels, pixels of a patch's row
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(kThreads) move_pixels(Job job, const T* images
     const int down_by = copy == 3 ? job.shift : copy == 4 ? -job.shift : 0;
     const int from_y = top + static_cast<int>(down) - down_by, from_x = left + static_cast<int>(right) - right_by;
     inside[k] = first + k < job.length && from_y >= 0 && from_y < job.height && from_x >= 0 && from_x < job.width;
-    const int offset = static_cast<int>(channel) * job.channel + from_y * job.row + from_x * job.column;
+    const uint32_t offset =
+        channel * job.channel + static_cast<uint32_t>(from_y) * job.row + static_cast<uint32_t>(from_x) * job.column;
     made.at[k] = from[inside[k] ? offset : 0];
     if (++channel == job.channels) {
       channel = 0;
@@ -71,12 +72,14 @@ __global__ void __launch_bounds__(kThreads) move_back(PatchShape s, const T* y, 
   images[i] = y[((image * s.down + ty) * s.across + tx) * s.y_stride + place * s.channels + channel];
 }
 
+int64_t copies_of(const PatchesArgs& a) { return a.shift > 0 ? 5 : 1; }
+
 template <class T, int N>
-cudaError_t start(const PatchesArgs& a, int64_t length, cudaStream_t stream) {
+cudaError_t start(const PatchesArgs& a, cudaStream_t stream) {
   const PatchShape& s = a.shape;
   const int64_t tokens = s.down * s.across, groups = s.y_stride / N;
   if (s.n * tokens > std::numeric_limits<int32_t>::max() / groups) return cudaErrorInvalidValue;
-  const int64_t copies = a.shift > 0 ? 5 : 1, pixels = s.height * s.width;
+  const int64_t copies = copies_of(a), pixels = s.height * s.width;
   const auto divisor = [](int64_t by) { return Divisor(static_cast<uint32_t>(by)); };
   const Job job{.channels = static_cast<uint32_t>(s.channels),
                 .copies = static_cast<uint32_t>(copies),
@@ -86,10 +89,10 @@ cudaError_t start(const PatchesArgs& a, int64_t length, cudaStream_t stream) {
                 .before = static_cast<int>(s.before),
                 .shift = static_cast<int>(a.shift),
                 .of_image = s.channels * pixels,
-                .channel = static_cast<int>(a.planar ? pixels : 1),
-                .row = static_cast<int>(a.planar ? s.width : s.width * s.channels),
-                .column = static_cast<int>(a.planar ? 1 : s.channels),
-                .length = static_cast<uint32_t>(length),
+                .channel = static_cast<uint32_t>(a.planar ? pixels : 1),
+                .row = static_cast<uint32_t>(a.planar ? s.width : s.width * s.channels),
+                .column = static_cast<uint32_t>(a.planar ? 1 : s.channels),
+                .length = static_cast<uint32_t>(s.patch * s.patch * copies * s.channels),
                 .count = static_cast<uint32_t>(s.n * tokens * groups),
                 .across = divisor(s.across),
                 .tokens = divisor(tokens),
@@ -101,30 +104,28 @@ cudaError_t start(const PatchesArgs& a, int64_t length, cudaStream_t stream) {
                 job, static_cast<const T*>(a.images), static_cast<T*>(a.y));
 }
 
-bool is_valid(const PatchShape& s, int64_t length) {
+bool is_valid(const PatchShape& s, int64_t copies) {
   constexpr int64_t kMost = 1 << 15, kMostElements = std::numeric_limits<int32_t>::max();
   for (const int64_t size : {s.channels, s.height, s.width, s.patch, s.down, s.across})
     if (size < 1 || size > kMost) return false;
-  return s.n >= 0 && s.n <= kMostElements && s.before >= 0 && s.before <= kMost && s.y_stride >= length &&
-         s.y_stride <= kMostElements && s.channels * s.height <= kMostElements / s.width;
+  return s.n >= 0 && s.n <= kMostElements && s.before >= 0 && s.before <= kMost &&
+         s.y_stride >= s.patch * s.patch * copies * s.channels && s.y_stride <= kMostElements &&
+         s.channels * s.height <= kMostElements / s.width;
 }
 
 }  // namespace
 
 cudaError_t patches(const PatchesArgs& a, cudaStream_t stream) {
-  const int64_t length = a.shape.patch * a.shape.patch * (a.shift > 0 ? 5 : 1) * a.shape.channels;
-  if (!is_valid(a.shape, length) || a.shift < 0 || a.shift > 1 << 15) return cudaErrorInvalidValue;
+  if (!is_valid(a.shape, copies_of(a)) || a.shift < 0 || a.shift > 1 << 15) return cudaErrorInvalidValue;
   return with_type(a.shape.type, [&]<class T>(T) {
     constexpr int kWide = Pack<T>::kSize;
-    return a.shape.y_stride % kWide == 0 && aligned_16(a.y) ? start<T, kWide>(a, length, stream)
-                                                            : start<T, 1>(a, length, stream);
+    return a.shape.y_stride % kWide == 0 && aligned_16(a.y) ? start<T, kWide>(a, stream) : start<T, 1>(a, stream);
   });
 }
 
 cudaError_t pixels_of_patches(const PixelsOfPatchesArgs& a, cudaStream_t stream) {
   const PatchShape& s = a.shape;
-  if (!is_valid(s, s.patch * s.patch * s.channels) || s.before + s.height > s.down * s.patch ||
-      s.before + s.width > s.across * s.patch)
+  if (!is_valid(s, /*copies=*/1) || s.before + s.height > s.down * s.patch || s.before + s.width > s.across * s.patch)
     return cudaErrorInvalidValue;
   const int64_t blocks = divide_up<int64_t>(s.n * s.height * s.width * s.channels, kThreads);
   if (blocks > std::numeric_limits<int32_t>::max()) return cudaErrorInvalidValue;

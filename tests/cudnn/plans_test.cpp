@@ -1,5 +1,5 @@
-// Every convolution of the networks below has a plan of cuDNN for an H100, which is chosen here without one: cuDNN
-// takes its properties from a text.
+// Every convolution of the networks below has a plan of cuDNN for three GPUs, which is chosen here without one: cuDNN
+// takes a GPU's properties from a text.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -10,13 +10,26 @@
 namespace ct::cuda {
 namespace {
 
-constexpr const char* kH100 =
-    R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":85029158912,)"
-    R"("maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
-    R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
-    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
-    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
-    R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})";
+/// A GPU's properties in cuDNN's form.
+struct Gpu {
+  const char *name, *properties;
+};
+#define CT_SAME_IN_ALL                                                                                               \
+  R"("driverVer":13000,"cudaDeviceId":0,"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],)"      \
+  R"("regsPerBlock":65536,"warpSize":32,"maxSharedMemoryPerBlock":49152,"reservedSharedMemoryPerBlock":1024,)"       \
+  R"("maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,)" \
+  R"("isTccDriver":0,"supportCoopLaunch":1,)"
+constexpr Gpu kGpus[] = {
+    {"A100", "{" CT_SAME_IN_ALL R"("deviceVer":800,"totalGlobalMem":85094236160,"multiProcessorCount":108,)"
+             R"("maxSharedMemoryPerBlockOptin":166912,"smClockRateKHz":1410000,"memClockRateKHz":1593000,)"
+             R"("l2CacheSize":41943040,"deviceName":"NVIDIA A100-SXM4-80GB"})"},
+    {"H100", "{" CT_SAME_IN_ALL R"("deviceVer":900,"totalGlobalMem":85029158912,"multiProcessorCount":132,)"
+             R"("maxSharedMemoryPerBlockOptin":232448,"smClockRateKHz":1980000,"memClockRateKHz":2619000,)"
+             R"("l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3"})"},
+    {"B200", "{" CT_SAME_IN_ALL R"("deviceVer":1000,"totalGlobalMem":191503138816,"multiProcessorCount":148,)"
+             R"("maxSharedMemoryPerBlockOptin":232448,"smClockRateKHz":1965000,"memClockRateKHz":3996000,)"
+             R"("l2CacheSize":132644864,"deviceName":"NVIDIA B200"})"}};
+#undef CT_SAME_IN_ALL
 
 struct Network {
   Model model;
@@ -24,9 +37,12 @@ struct Network {
   DType compute;
 };
 
+using Case = std::tuple<Gpu, Network>;
+
 /// The name of the test.
-std::string name_of_network(const testing::TestParamInfo<Network>& info) {
-  return str(info.param.model.name, "_", name_of(info.param.compute));
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  const auto& [gpu, network] = info.param;
+  return str(gpu.name, "_", network.model.name, "_", name_of(network.compute));
 }
 
 struct Planned {
@@ -57,12 +73,12 @@ std::vector<Planned> convolutions_of(const Network& network) {
   return all;
 }
 
-class CudnnPlans : public testing::TestWithParam<Network> {};
+class CudnnPlans : public testing::TestWithParam<Case> {};
 
 /// Null without cuDNN, for the reason.
-std::unique_ptr<Convolutions> cudnn_for_an_h100(std::string& reason) {
+std::unique_ptr<Convolutions> cudnn_for(const Gpu& gpu, std::string& reason) {
   try {
-    return make_convolutions({.stream = nullptr, .planned_for = kH100});
+    return make_convolutions({.stream = nullptr, .planned_for = gpu.properties});
   } catch (const Error& e) {
     reason = e.what();
     return nullptr;
@@ -70,10 +86,11 @@ std::unique_ptr<Convolutions> cudnn_for_an_h100(std::string& reason) {
 }
 
 TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
+  const auto& [gpu, network] = GetParam();
   std::string reason;
-  const auto cudnn = cudnn_for_an_h100(reason);
+  const auto cudnn = cudnn_for(gpu, reason);
   if (!cudnn) GTEST_SKIP() << reason;
-  const std::vector<Planned> all = convolutions_of(GetParam());
+  const std::vector<Planned> all = convolutions_of(network);
   ASSERT_FALSE(all.empty());
   for (const auto& [pass, shape] : all) {
     SCOPED_TRACE(str("pass ", static_cast<int>(pass), " of ", shape.n, " x ", shape.in_h, " x ", shape.in_w, " x ",
@@ -94,19 +111,24 @@ Network network(const std::string& name, int64_t batch, int64_t side, DType comp
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    H100, CudnnPlans,
-    testing::Values(network("resnet18", 512, 32, DType::bf16), network("resnet18", 512, 32, DType::f16),
-                    network("resnet18", 128, 32, DType::f32), network("resnet50", 256, 224, DType::bf16),
-                    network("resnet50", 64, 224, DType::f16), network("resnet50", 32, 224, DType::f32),
-                    network("airbench", 1000, 32, DType::bf16), network("resnet9", 512, 32, DType::bf16),
-                    network("cnn_plain", 4, 32, DType::f32), network("cnn_plain", 256, 32, DType::bf16),
-                    network("cct", 128, 32, DType::bf16), network("vit", 128, 224, DType::bf16)),
-    name_of_network);
+    Gpus, CudnnPlans,
+    testing::Combine(testing::ValuesIn(kGpus),
+                     testing::Values(network("resnet18", 512, 32, DType::bf16),
+                                     network("resnet18", 512, 32, DType::f16), network("resnet18", 128, 32, DType::f32),
+                                     network("resnet50", 256, 224, DType::bf16),
+                                     network("resnet50", 64, 224, DType::f16), network("resnet50", 32, 224, DType::f32),
+                                     network("airbench", 1000, 32, DType::bf16),
+                                     network("resnet9", 512, 32, DType::bf16), network("cnn_plain", 4, 32, DType::f32),
+                                     network("cnn_plain", 256, 32, DType::bf16), network("cct", 128, 32, DType::bf16),
+                                     network("vit", 128, 224, DType::bf16))),
+    name_of_case);
 
 // The kernels that are compiled with cuDNN, which alone are taken, include some for shapes of no usual network.
-TEST(CudnnPlansOfOddShapes, Exist) {
+class CudnnPlansOfOddShapes : public testing::TestWithParam<Gpu> {};
+
+TEST_P(CudnnPlansOfOddShapes, Exist) {
   std::string reason;
-  const auto cudnn = cudnn_for_an_h100(reason);
+  const auto cudnn = cudnn_for(GetParam(), reason);
   if (!cudnn) GTEST_SKIP() << reason;
   struct Odd {
     int64_t n, in, height, width, out;
@@ -126,6 +148,9 @@ TEST(CudnnPlansOfOddShapes, Exist) {
           EXPECT_NO_THROW(cudnn->prepare(pass, widened_shape(pass, shape).value_or(shape)));
         }
 }
+
+INSTANTIATE_TEST_SUITE_P(Gpus, CudnnPlansOfOddShapes, testing::ValuesIn(kGpus),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace ct::cuda

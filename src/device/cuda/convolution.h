@@ -40,7 +40,7 @@ inline ConvolutionShape convolution_shape(const Shape& x, const Shape& y, int ke
 enum class ConvolutionPass : uint8_t { forward, grad_input, grad_weights };
 
 /// One planned pass. Every launch gives the same bits, and runs in the stream of its Convolutions. Must outlive CUDA
-/// graphs that contain its launches, because it owns the kernels that the library compiled for it.
+/// graphs that contain its launches, because it owns the library's plan.
 class Convolution {
  public:
   virtual ~Convolution() = default;

@@ -277,8 +277,8 @@ class Session {
   static size_t version() { return fe::detail::get_backend_version(); }
   static std::string text(size_t version) { return str(version / 10000, ".", version / 100 % 100, ".", version % 100); }
 
-  /// Some engines compile their kernels and some call cuBLASLt, libraries that cuDNN would look for in fewer places.
-  /// Where they are not installed, it has other engines.
+  /// Some engines call cuBLASLt, which cuDNN would look for in fewer places. Where it is not installed, it has others.
+  /// cuDNN opens NVRTC for every plan, which takes tens of milliseconds unless it is open already.
   void open_what_engines_need() {
     const auto built_for = library_.function<size_t()>("cudnnGetCudartVersion")() / 1000;
     open_nvrtc_for(built_for, options_.places);

@@ -76,11 +76,11 @@ DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool neede
   }
 }
 
-/// NVRTC as cuDNN needs it, of the CUDA that the cuDNN found was built for.
+/// NVRTC as cuBLASLt needs it, of the CUDA that the cuBLASLt found belongs to.
 DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
   size_t major = CUDART_VERSION / 1000;
   try {
-    major = Library("cuDNN", kCudnnFile, places).function<size_t()>("cudnnGetCudartVersion")() / 1000;
+    major = Library("cuBLASLt", cublaslt_files(), places).function<size_t()>("cublasLtGetVersion")() / 10000;
   } catch (const Error&) {  // which has its own line
   }
   try {
@@ -89,7 +89,7 @@ DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
     return {"NVRTC", found.description(), ""};
   } catch (const Error& e) {
     if (!needed) return {"NVRTC", e.what(), ""};
-    return {"NVRTC", "cannot be used", str("cuDNN cannot compile kernels at run time: ", e.what())};
+    return {"NVRTC", "cannot be used", str("cuBLASLt cannot compile kernels at run time: ", e.what())};
   }
 }
 

@@ -25,7 +25,7 @@ std::vector<std::string> search_folders(const LibraryPlaces& places);
 void require_libraries_in(const std::string& first);
 
 /// A library that, once opened, stays in the process, where other libraries find it by its file name, independent of
-/// its folder. So a library that another one opens itself and would not find (NVRTC for cuDNN) can be opened here
+/// its folder. So a library that another one opens itself and would not find (NVRTC for cuBLASLt) can be opened here
 /// first.
 class Library {
  public:

@@ -1,4 +1,4 @@
-// A convolution over few channels, or an odd number of them, on copies of its operands with more channels.
+// A convolution over a number of channels that is no multiple of 8, on copies of its operands with more channels.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace ct::cuda {
 std::optional<ConvolutionShape> widened_shape(ConvolutionPass pass, const ConvolutionShape& shape);
 
 /// The pass of `shape` by `widened`, which was planned for widened_shape(). Its launches copy x, and w or dw, through
-/// the workspace. What copies have beside the operands is zero and changes no sum.
+/// the workspace. What the copies have beside the operands is zero, which changes no sum of finite numbers.
 std::shared_ptr<Convolution> by_widening(std::shared_ptr<Convolution> widened, ConvolutionPass pass,
                                          const ConvolutionShape& shape, cudaStream_t stream);
 

@@ -29,6 +29,9 @@ std::vector<std::shared_ptr<const ConvProblem>> conv_problems(DType type) {
   add({1, 3, 16, 16, 64, 7, 2, 3}, true);  // the large stem's
   add({3, 3, 17, 22, 8, 7, 2, 3}, true);
   add({2, 1, 9, 5, 16, 7, 2, 3}, true);
+  add({2, 3, 23, 19, 8, 11, 4, 2}, true);   // strides that a GPU replaces by larger pixels
+  add({2, 3, 14, 17, 8, 6, 3, 0}, true);    // with rows and columns that no window reads
+  add({2, 12, 15, 14, 8, 7, 2, 3}, false);  // and with the gradient of the input
   return problems;
 }
 
