@@ -270,6 +270,20 @@ bool fill_is_right(bool planted) {
   return y.intact() && y[49] == 1;
 }
 
+// ---- an access that its address is not aligned for
+
+template <int N>
+__global__ void copy_packs(const float* x, float* y, int n) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n / N) reinterpret_cast<Pack<float, N>*>(y)[i] = reinterpret_cast<const Pack<float, N>*>(x)[i];
+}
+
+bool packs_are_copied(bool planted) {
+  Buffer<float> x(counted(64), /*shift=*/1), y(64);
+  launch(planted ? copy_packs<4> : copy_packs<1>, {1, 64}, nullptr, x.data(), y.data(), 64);
+  return y.values() == counted(64);
+}
+
 // ---- unset shared memory read
 
 template <bool kPlanted>
@@ -382,14 +396,14 @@ bool sums_of_parts_are_right(bool planted) {
 
 // ---- the bugs, and what catches them
 
-enum Catcher : unsigned { results = 1, error = 2, asan = 4, tsan = 8, crash = 16 };
+enum Catcher : unsigned { results = 1, error = 2, asan = 4, tsan = 8, crash = 16, misaligned = 32 };
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr unsigned kInThisBuild = results | error | crash | asan;
+constexpr unsigned kInThisBuild = results | error | crash | misaligned | asan;
 #elif defined(__SANITIZE_THREAD__)
-constexpr unsigned kInThisBuild = results | error | crash | tsan;
+constexpr unsigned kInThisBuild = results | error | crash | misaligned | tsan;
 #else
-constexpr unsigned kInThisBuild = results | error | crash;
+constexpr unsigned kInThisBuild = results | error | crash | misaligned;
 #endif
 
 const char* message_of(Catcher catcher) {
@@ -402,6 +416,8 @@ const char* message_of(Catcher catcher) {
       return "ERROR: AddressSanitizer: use-after-poison";
     case tsan:
       return "WARNING: ThreadSanitizer: data race";
+    case misaligned:
+      return "misaligned address";
     case crash:
       return "";
   }
@@ -430,6 +446,7 @@ const Bug kBugs[] = {
     {"off_by_one_in_unaligned_shared_memory", error, copy_is_right<97>},
     {"off_by_one_in_global_memory_read", results | asan, differences_are_right},
     {"off_by_one_in_global_memory_written", results, fill_is_right},
+    {"wide_access_at_an_odd_address", misaligned, packs_are_copied},
     {"unset_shared_memory_read", results, padded_sum_is_right},
     {"wrong_shuffle_mask", error, half_warp_sum_is_right},
     {"the_first_block_merges", results | tsan, sums_of_parts_are_right<Merge::by_the_first>},
@@ -464,7 +481,7 @@ TEST_P(PlantedBugDeathTest, IsCaught) {
   const Bug& bug = GetParam();
   if (!(bug.caught_by & kInThisBuild))
     GTEST_SKIP() << bug.name << ": only ThreadSanitizer sees it, which this build is without";
-  for (Catcher catcher : {results, error, asan, tsan, crash}) {
+  for (Catcher catcher : {results, error, asan, tsan, crash, misaligned}) {
     if (!(bug.caught_by & kInThisBuild & catcher)) continue;
     // A sanitizer may end the process at its first report (halt_on_error), before the results are compared.
     if (catcher == results && (bug.caught_by & kInThisBuild & (asan | tsan))) continue;

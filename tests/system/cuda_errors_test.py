@@ -189,8 +189,8 @@ def doctor_tries_nvrtc_out():
     made_up = os.path.join(os.path.dirname(WITHOUT_CUDA), "made_up")
     folder = path("nvrtc")
     os.makedirs(folder)
-    with open(os.path.join(folder, "libcudnn.so.9"), "w") as file:
-        file.write("no library, so that no cuDNN's version of NVRTC is asked for")
+    with open(os.path.join(folder, "libcublasLt.so.13"), "w") as file:
+        file.write("no library, so that no cuBLASLt's version of NVRTC is asked for")
 
     def row(**env):
         return json.loads(run("doctor", "--json", "--cuda-path", folder, env=env).stdout)["NVRTC"]
