@@ -60,7 +60,7 @@ if [[ $said == *'-- without GPUs'* ]] && { [ $gpu = yes ] || gpu_here /; }; then
   driver=$(gpu_driver /)
   if ! serves_cuda_13 "$driver"; then
     offer="the NVIDIA driver $driver is older than 580, which the toolkit of --gpu needs: update it, or install CUDA's
-toolkit 12.8 or 12.9 with cuDNN 9 and NCCL, and run this again"
+toolkit 12.8 or 12.9 with cuDNN 9.8 or later and NCCL, and run this again"
     [ $gpu = no ] || die "$offer"
   elif [ $gpu = no ]; then
     offer="this machine has an NVIDIA GPU, but CUDA is missing or incomplete: tools/quickstart.sh --gpu installs it (1.2

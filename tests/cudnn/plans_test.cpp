@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 #include "device/cuda/convolution.h"
+#include "device/cuda/library.h"
+#include "device/cuda/library_names.h"
 #include "device/cuda/widened_convolution.h"
 #include "model/models.h"
 
@@ -75,14 +77,15 @@ std::vector<Planned> convolutions_of(const Network& network) {
 
 class CudnnPlans : public testing::TestWithParam<Case> {};
 
-/// Null without cuDNN, for the reason.
+/// Null where cuDNN is not installed, for the reason.
 std::unique_ptr<Convolutions> cudnn_for(const Gpu& gpu, std::string& reason) {
   try {
-    return make_convolutions({.stream = nullptr, .planned_for = gpu.properties});
+    Library("cuDNN", kCudnnFile, {});
   } catch (const Error& e) {
     reason = e.what();
     return nullptr;
   }
+  return make_convolutions({.stream = nullptr, .planned_for = gpu.properties});
 }
 
 TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
@@ -98,7 +101,8 @@ TEST_P(CudnnPlans, AreReproducibleAndRestoredFromTheirText) {
                      shape.stride));
     const auto chosen = cudnn->prepare(pass, shape);
     EXPECT_LE(chosen->workspace_bytes(), size_t{256} << 20);
-    EXPECT_EQ(chosen->on_tensor_cores(), shape.dtype != DType::f32);
+    EXPECT_EQ(chosen->traits().tensor_cores, shape.dtype != DType::f32);
+    EXPECT_FALSE(chosen->traits().compiled_here);
 
     const auto restored = cudnn->prepare(pass, shape, chosen->plan());
     EXPECT_EQ(restored->plan(), chosen->plan());
@@ -123,7 +127,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      network("vit", 128, 224, DType::bf16))),
     name_of_case);
 
-// The kernels that are compiled with cuDNN, which alone are taken, include some for shapes of no usual network.
+// Only kernels that are compiled with cuDNN are taken, and there are some for shapes of no usual network.
 class CudnnPlansOfOddShapes : public testing::TestWithParam<Gpu> {};
 
 TEST_P(CudnnPlansOfOddShapes, Exist) {

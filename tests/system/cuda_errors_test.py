@@ -183,6 +183,22 @@ def a_cuda_path_that_is_no_folder():
 
 
 @check
+def doctor_names_a_library_that_is_too_old():
+    need_stand_in()
+    folder = os.path.join(os.path.dirname(WITHOUT_CUDA), "made_up")
+
+    def row(**env):
+        return json.loads(run("doctor", "--json", "--cuda-path", folder, env=env).stdout)["cuDNN"]
+
+    why = "cuDNN 9.7.1 in %s is too old: install 9.8.0 or later" % os.path.join(folder, "libcudnn.so.9")
+    found = row()
+    expect_equal((found["ok"], found["value"]), (False, "cannot be used"))
+    expect(found["warning"].startswith(why), found)
+    found = row(ON_HOST_DEVICES="0")
+    expect(found["ok"] and found["value"].startswith(why), found)
+
+
+@check
 def doctor_tries_nvrtc_out():
     """NVRTC opens its builtins by name, wherever NVRTC itself is."""
     need_stand_in()

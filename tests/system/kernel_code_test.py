@@ -164,14 +164,15 @@ def kernels_that_start_early_wait_before_they_access_memory():
 @check
 def tensor_cores_do_attentions_products():
     """Scalar products make and scale weights, whose exponentials are polynomials."""
-    for symbol, names in sorted(machine_code("sm_90a").items()):
-        if kernel(symbol) not in MATRIX:
-            continue
-        matrix, scalar = (sum(name.split(".")[0] in of for name in names) for of in (("HMMA", "HGMMA"), ("FFMA",)))
-        width = re.search(r"(bfloat16|half)Li(\d+)E", symbol)
-        print("  %s<%s, %s>: %d HMMA, %d FFMA" % (kernel(symbol), *width.groups(), matrix, scalar))
-        # An HMMA of a warp is 16 x 8 x 16 products, an FFMA 32.
-        expect(matrix * 16 * 8 * 16 >= 4 * scalar * 32, symbol, matrix, scalar)
+    for arch in architectures():
+        found = {symbol: names for symbol, names in machine_code(arch).items() if kernel(symbol) in MATRIX}
+        expect_equal({kernel(symbol) for symbol in found}, set(MATRIX), arch)
+        for symbol, names in sorted(found.items()):
+            matrix, scalar = (sum(name.split(".")[0] in of for name in names) for of in (("HMMA", "HGMMA"), ("FFMA",)))
+            width = re.search(r"(bfloat16|half)Li(\d+)E", symbol)
+            print("  %s, %s<%s, %s>: %d HMMA, %d FFMA" % (arch, kernel(symbol), *width.groups(), matrix, scalar))
+            # An HMMA of a warp is 16 x 8 x 16 products, an FFMA 32.
+            expect(matrix * 16 * 8 * 16 >= 4 * scalar * 32, arch, symbol, matrix, scalar)
 
 
 @check

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "device/cuda/library_names.h"
+
 namespace ct {
 namespace {
 
@@ -17,7 +19,7 @@ std::string version_text(int version) {
 }  // namespace
 
 int usable_version(const NcclApi& api) {
-  constexpr int kOldest = 21800;
+  constexpr int kOldest = cuda::kOldestNccl;
   int version = 0;
   const ncclResult_t status = api.get_version(&version);
   if (status != ncclSuccess)

@@ -49,8 +49,11 @@ class Convolution {
   virtual void launch(void* image, void* weights, void* result, void* workspace) = 0;
   /// The engine and its settings, as a line for another rank or a later run.
   virtual std::string plan() const = 0;
-  /// By what the library says of its kernels.
-  virtual bool on_tensor_cores() const = 0;
+  /// What the library says of its kernels.
+  struct Traits {
+    bool tensor_cores, compiled_here;  // compiled for this plan, not with the library
+  };
+  virtual Traits traits() const = 0;
 };
 
 class Convolutions {

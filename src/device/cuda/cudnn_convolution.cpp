@@ -33,7 +33,6 @@ namespace fe = cudnn_frontend;
 
 namespace {
 
-constexpr size_t kOldest = 90800;  // the first that knows every GPU that the kernels are compiled for
 constexpr size_t kWorkspaceLimit = size_t{1} << 30;
 constexpr int kCandidates = 8;  // that autotuning times, of those that heuristics rank first
 
@@ -211,8 +210,11 @@ class Graph : public fe::graph::Graph {
       if (i != static_cast<size_t>(index)) plans.execution_plans[i].reset();
   }
 
-  bool on_tensor_cores(int64_t index) const {
-    return std::ranges::count(plans.numeric_notes[static_cast<size_t>(index)], fe::NumericalNote_t::TENSOR_CORE) > 0;
+  Convolution::Traits traits(int64_t index) const {
+    const auto i = static_cast<size_t>(index);
+    const auto has = [](const auto& notes, auto note) { return std::ranges::count(notes, note) > 0; };
+    return {.tensor_cores = has(plans.numeric_notes[i], fe::NumericalNote_t::TENSOR_CORE),
+            .compiled_here = has(plans.behavior_notes[i], fe::BehaviorNote_t::RUNTIME_COMPILATION)};
   }
 
   size_t workspace_bytes(int64_t index) const { return static_cast<size_t>(get_workspace_size_plan_at_index(index)); }
@@ -252,8 +254,8 @@ class Session {
     // Backends of several threads set it alike.
     static std::once_flag set;
     std::call_once(set, [&] { fe::cudnn_dlhandle = library_.handle(); });
-    if (version() < kOldest)
-      fail(ExitCode::usage, description(), " (", library_.path(), ") is too old: install cuDNN ", text(kOldest),
+    if (version() < kOldestCudnn)
+      fail(ExitCode::usage, description(), " (", library_.path(), ") is too old: install cuDNN ", text(kOldestCudnn),
            " or a later 9, and name its folder by --cuda-path");
     open_what_engines_need();
     if (const std::string& gpu = options.planned_for; !gpu.empty()) {
@@ -277,7 +279,7 @@ class Session {
   static size_t version() { return fe::detail::get_backend_version(); }
   static std::string text(size_t version) { return str(version / 10000, ".", version / 100 % 100, ".", version % 100); }
 
-  /// Some engines call cuBLASLt, which cuDNN would look for in fewer places. Where it is not installed, it has others.
+  /// Some engines call cuBLASLt, which cuDNN would look for in fewer places; without cuBLASLt it has other engines.
   /// cuDNN opens NVRTC for every plan, which takes tens of milliseconds unless it is open already.
   void open_what_engines_need() {
     const auto built_for = library_.function<size_t()>("cudnnGetCudartVersion")() / 1000;
@@ -359,7 +361,7 @@ class CudnnConvolution final : public Convolution {
 
   std::string plan() const override { return session_->description() + " " + engine_; }
 
-  bool on_tensor_cores() const override { return graph_->on_tensor_cores(index_); }
+  Traits traits() const override { return graph_->traits(index_); }
 
  private:
   using Memory = Handle<void*, cudaFree>;
@@ -370,7 +372,7 @@ class CudnnConvolution final : public Convolution {
     std::vector<int64_t> plans(static_cast<size_t>(graph_->get_execution_plan_count()));
     std::iota(plans.begin(), plans.end(), 0);
     if (shape_.dtype != DType::f32)
-      std::ranges::stable_partition(plans, [&](int64_t i) { return graph_->on_tensor_cores(i); });
+      std::ranges::stable_partition(plans, [&](int64_t i) { return graph_->traits(i).tensor_cores; });
     return plans;
   }
 

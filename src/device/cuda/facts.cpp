@@ -62,14 +62,19 @@ std::string hundreds(size_t version) { return str(version / 10000, ".", version 
 struct Wanted {
   std::string name;
   std::vector<std::string> files;
-  std::string (*version)(const Library& library);
+  size_t (*version)(const Library& library);
+  size_t oldest;
 };
 
 /// `needed`: a GPU waits for it.
 DeviceFact library(const Wanted& wanted, const LibraryPlaces& places, bool needed) {
   try {
     const Library found(wanted.name, wanted.files, places);
-    return {wanted.name, str(wanted.version(found), " in ", found.path()), ""};
+    const size_t version = wanted.version(found);
+    if (version < wanted.oldest)
+      fail(ExitCode::usage, wanted.name, " ", hundreds(version), " in ", found.path(), " is too old: install ",
+           hundreds(wanted.oldest), " or later, and name its folder by --cuda-path");
+    return {wanted.name, str(hundreds(version), " in ", found.path()), ""};
   } catch (const Error& e) {
     if (!needed) return {wanted.name, e.what(), ""};
     return {wanted.name, "cannot be used", e.what()};
@@ -96,15 +101,19 @@ DeviceFact nvrtc(const LibraryPlaces& places, bool needed) {
 std::vector<Wanted> libraries() {
   return {{"cuDNN",
            {kCudnnFile},
-           [](const Library& library) { return hundreds(library.function<size_t()>("cudnnGetVersion")()); }},
+           [](const Library& library) { return library.function<size_t()>("cudnnGetVersion")(); },
+           kOldestCudnn},
           {"cuBLASLt", cublaslt_files(),
-           [](const Library& library) { return hundreds(library.function<size_t()>("cublasLtGetVersion")()); }},
-          {"NCCL", {kNcclFile}, [](const Library& library) {
+           [](const Library& library) { return library.function<size_t()>("cublasLtGetVersion")(); }, 0},
+          {"NCCL",
+           {kNcclFile},
+           [](const Library& library) {
              int version = 0;
              const int status = library.function<int(int*)>("ncclGetVersion")(&version);
              if (status != 0) fail(ExitCode::usage, "ncclGetVersion in ", library.path(), " gives error ", status);
-             return hundreds(static_cast<size_t>(version));
-           }}};
+             return static_cast<size_t>(version);
+           },
+           kOldestNccl}};
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ class WidenedConvolution final : public Convolution {
   }
 
   std::string plan() const override { return widened_->plan(); }
-  bool on_tensor_cores() const override { return widened_->on_tensor_cores(); }
+  Traits traits() const override { return widened_->traits(); }
 
  private:
   static size_t room(int64_t elements, DType dtype) {

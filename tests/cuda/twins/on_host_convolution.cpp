@@ -105,7 +105,7 @@ class PlainConvolution final : public Convolution {
     CT_CUDA(on_host::launch_on_device(stream_, body, str("convolution ", static_cast<int>(pass_))));
   }
   std::string plan() const override { return the_plan(); }
-  bool on_tensor_cores() const override { return false; }
+  Traits traits() const override { return {}; }
 
  private:
   cudaStream_t stream_;
