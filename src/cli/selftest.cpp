@@ -81,7 +81,7 @@ int verb_selftest(const Words& words) {
   Config config;
   bool collectives = false, json = false, verbose = false;
   app.add_option("--device", config.device, "auto | cpu | cuda | cuda:N")->check(device_problem);
-  app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN and cuBLAS")
+  app.add_option("--cuda-path", config.cuda.path, "the folder that is searched first for cuDNN, cuBLAS and NCCL")
       ->type_name("FOLDER");
   app.add_flag("--collectives", collectives,
                "test NCCL's collectives on one rank, launched and replayed, instead of the operations");
