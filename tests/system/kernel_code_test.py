@@ -34,6 +34,9 @@ RESIDENT = (
     ("gradients_of_held_part", r"(bfloat16|half)LNS1_6AccessE0ELi1E|IfLNS1_6AccessE0ELi[12]E", 2),
     ("gradients_of_held_part", r"((bfloat16|half)LNS1_6AccessE0ELi[23]E|IfLNS1_6AccessE0ELi[34]E)EELb[01]ELb0E", 2),
 )
+# Instructions that change memory atomically, and those of them that add integers.
+ATOMIC = re.compile(r"((ATOM|RED)[GS]?|UTMARED\w*|UBLKRED\w*)\b")
+INTEGER = re.compile(r"(ATOM|RED)[GS]?(\.E)?\.(ADD|POPC\.INC\.32)(\.STRONG\.\w+)?$")
 REGISTERS, WARP, REGISTERS_AT_ONCE = 65536, 32, 8  # of a multiprocessor; of a thread, as they are given to a warp
 
 
@@ -180,8 +183,7 @@ def no_sum_depends_on_which_thread_comes_first():
     """Atomic additions are of integers: counters and tickets."""
     for arch in architectures():
         for symbol, names in machine_code(arch).items():
-            atomic = {name for name in names if re.match(r"((ATOM|RED)[GS]?|UTMARED\w*|UBLKRED\w*)\b", name)}
-            floats = {name for name in atomic if not re.match(r"(ATOM|RED)[GS]?(\.E)?\.(ADD|POPC\.INC\.32)(\.STRONG\.\w+)?$", name)}
+            floats = {name for name in names if ATOMIC.match(name) and not INTEGER.match(name)}
             expect(not floats, arch, symbol, floats)
 
 
